@@ -20,8 +20,7 @@ pub struct NodeId(pub u64);
 macro_rules! coded_enum {
     ($(#[$meta:meta])* $name:ident, unknown = $unknown:ident { $($(#[$vmeta:meta])* $variant:ident = $code:literal / $word:literal),+ $(,)? }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum $name { $($(#[$vmeta])* $variant),+ }
 
@@ -40,12 +39,25 @@ macro_rules! coded_enum {
             }
         }
 
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        // By hand, so that a word of a newer minor becomes the catch-all value and not an error.
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let word = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                Ok(match word.as_ref() { $($word => $name::$variant,)+ _ => $name::$unknown })
+            }
+        }
+
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str(self.as_str()) }
         }
     };
 }
-#[allow(unused_imports)]
 pub(crate) use coded_enum;
 
 coded_enum! {
