@@ -1,0 +1,223 @@
+//! Thresholds and windows of models that Hermes treats by name, most of them served by the Codex backend.
+
+use crate::Config;
+use serde::Serialize;
+
+/// The provider whose models have the small Codex window.
+pub const CODEX_PROVIDER: &str = "openai-codex";
+/// Suffix of the names that ask for the large Codex window; the backend knows only the name without it.
+pub const LARGE_WINDOW_SUFFIX: &str = "-900k";
+/// File in the home directory that remembers that the raised threshold was announced.
+pub const AUTORAISE_MARKER_FILE: &str = ".codex_gpt55_autoraise_notice";
+
+/// Window the Codex backend gives to its models.
+const CODEX_WINDOW_TOKENS: u64 = 272_000;
+/// Window of `gpt-5.3-codex-spark` there.
+const SPARK_WINDOW_TOKENS: u64 = 128_000;
+/// Window promised by the `-900k` names; the backend took about 911,000 tokens when its documentation was written.
+const LARGE_WINDOW_TOKENS: u64 = 900_000;
+
+const CODEX_THRESHOLD: f64 = 0.85;
+const SPARK_THRESHOLD: f64 = 0.70;
+const TRINITY_THRESHOLD: f64 = 0.75;
+const CODEX_FAMILIES: [&str; 3] = ["gpt-5.4", "gpt-5.5", "gpt-5.6"];
+const SPARK: &str = "gpt-5.3-codex-spark";
+const TRINITY: &str = "trinity-large-thinking";
+
+/// Server-side compaction must come first, so its threshold stays this far below the local one.
+const NATIVE_MARGIN_TOKENS: u64 = 8_192;
+/// Lowest compaction threshold the Responses API accepts.
+const NATIVE_TOKENS_MIN: u64 = 1_024;
+
+/// A threshold that belongs to a model by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ModelRule {
+    pub threshold: f64,
+    /// A Codex rule only raises; the others also lower.
+    pub only_raises: bool,
+    pub because: &'static str,
+}
+
+/// A threshold that was raised for a Codex model, to be announced once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Autoraise {
+    pub model: String,
+    pub from: f64,
+    pub to: f64,
+}
+
+/// Returns the threshold that belongs to a model by its name, if any.
+pub fn model_rule(model: &str, provider: &str, autoraise: bool) -> Option<ModelRule> {
+    let name = bare(model);
+    if name == TRINITY {
+        let because = "reasoning of trinity-large-thinking is kept longer, on any provider";
+        return Some(ModelRule { threshold: TRINITY_THRESHOLD, only_raises: false, because });
+    }
+    if !is_codex(provider) {
+        return None;
+    }
+    if is_spark(&name) {
+        let because = "gpt-5.3-codex-spark has a window of 128,000 tokens on the Codex backend";
+        return Some(ModelRule { threshold: SPARK_THRESHOLD, only_raises: true, because });
+    }
+    // A large window is not wasted at the configured threshold, so its names are not raised.
+    if !autoraise || name.ends_with(LARGE_WINDOW_SUFFIX) || !(is_codex_family(&name) || name.contains("astra")) {
+        return None;
+    }
+    let because = "the Codex backend gives this model 272,000 tokens (compression.codex_gpt55_autoraise)";
+    Some(ModelRule { threshold: CODEX_THRESHOLD, only_raises: true, because })
+}
+
+/// Tells whether a model asks for the large Codex window by its name.
+pub fn is_large_window(model: &str, provider: &str) -> bool {
+    is_codex(provider) && bare(model).ends_with(LARGE_WINDOW_SUFFIX)
+}
+
+/// Returns the name to send to the provider: the `-900k` names exist only on this side.
+pub fn wire_model<'a>(model: &'a str, provider: &str) -> &'a str {
+    let trimmed = model.trim();
+    let stem_len = trimmed.len().saturating_sub(LARGE_WINDOW_SUFFIX.len());
+    match (trimmed.get(..stem_len), trimmed.get(stem_len..)) {
+        (Some(stem), Some(suffix))
+            if is_codex(provider) && !stem.is_empty() && suffix.eq_ignore_ascii_case(LARGE_WINDOW_SUFFIX) =>
+        {
+            stem
+        }
+        _ => model,
+    }
+}
+
+/// Returns the window of a Codex model where the backend does not tell.
+pub fn codex_window(model: &str) -> u64 {
+    let name = bare(model);
+    match () {
+        () if is_spark(&name) => SPARK_WINDOW_TOKENS,
+        () if name.ends_with(LARGE_WINDOW_SUFFIX) => LARGE_WINDOW_TOKENS,
+        () => CODEX_WINDOW_TOKENS,
+    }
+}
+
+/// Returns the threshold to send for server-side compaction, given the local one.
+pub fn native_compact_threshold(config: &Config, local_threshold_tokens: u64) -> u64 {
+    // A local threshold smaller than the margin leaves no room for it, so a share is taken instead.
+    let ceiling = match local_threshold_tokens.checked_sub(NATIVE_MARGIN_TOKENS) {
+        Some(below) if below >= NATIVE_TOKENS_MIN => below,
+        _ => local_threshold_tokens.saturating_mul(4) / 5,
+    };
+    config.compression.codex_responses_compact_threshold.unwrap_or(ceiling).min(ceiling).max(NATIVE_TOKENS_MIN)
+}
+
+impl Autoraise {
+    /// What the marker file holds once this raise was announced; another text means it is announced again.
+    pub fn marker(&self) -> String {
+        format!("{}:{}:{}", self.model, percent(self.from), percent(self.to))
+    }
+
+    /// The two lines shown once, unless `compression.codex_gpt55_autoraise_notice` is off.
+    pub fn notice(&self) -> String {
+        let Self { model, from, to } = self;
+        let window = if is_spark(&bare(model)) { "128K" } else { "272K" };
+        format!(
+            "Codex {model} has a window of {window}, so conversations are compacted at {}% of it instead of {}%.\n\
+             To use the configured threshold: palimpsest config set compression.codex_gpt55_autoraise false",
+            percent(*to),
+            percent(*from)
+        )
+    }
+}
+
+fn percent(fraction: f64) -> u64 {
+    // The cast saturates, so a fraction that is no number prints as 0.
+    (fraction * 100.0).round() as u64
+}
+
+/// The model name in lower case, without a vendor prefix.
+fn bare(model: &str) -> String {
+    let name = model.trim().to_ascii_lowercase();
+    name.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn is_codex(provider: &str) -> bool {
+    provider.trim().eq_ignore_ascii_case(CODEX_PROVIDER)
+}
+
+fn is_spark(name: &str) -> bool {
+    name.strip_prefix(SPARK).is_some_and(ends_family)
+}
+
+fn is_codex_family(name: &str) -> bool {
+    CODEX_FAMILIES.iter().any(|family| name.strip_prefix(family).is_some_and(ends_family))
+}
+
+/// A family name ends at the end or before `-` or `.`, so `gpt-5.50` is not `gpt-5.5`.
+fn ends_family(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with(['-', '.'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_follows_the_model_and_the_provider() {
+        // The first eight rows are what Hermes 0.19.0 answers, but for the `-900k` name: that version does not know
+        // the suffix and raises it by its prefix, while its later documentation leaves it out, as here.
+        let rows = [
+            ("gpt-5.5", "openai-codex", true, Some(0.85)),
+            ("gpt-5.5", "openai-codex", false, None),
+            ("gpt-5.6-sol", "openai-codex", true, Some(0.85)),
+            ("gpt-5.6-sol-900k", "openai-codex", true, None),
+            ("gpt-5.5", "openai", true, None),
+            ("gpt-5.3-codex-spark", "openai-codex", false, Some(0.70)),
+            ("gpt-5.50", "openai-codex", true, None),
+            ("arcee/trinity-large-thinking", "openrouter", true, Some(0.75)),
+            ("trinity-large-preview", "openrouter", true, None),
+            (" OpenAI/GPT-5.4.1 ", "OpenAI-Codex", true, Some(0.85)),
+            ("gpt-6-astra", "openai-codex", true, Some(0.85)),
+            ("", "openai-codex", true, None),
+        ];
+        for (model, provider, autoraise, expected) in rows {
+            assert_eq!(model_rule(model, provider, autoraise).map(|r| r.threshold), expected, "{model} {provider}");
+        }
+    }
+
+    #[test]
+    fn the_large_window_suffix_never_reaches_the_provider() {
+        assert_eq!(wire_model("gpt-5.6-sol-900k", "openai-codex"), "gpt-5.6-sol");
+        assert_eq!(wire_model("gpt-5.6-sol-900K ", "openai-codex"), "gpt-5.6-sol");
+        assert_eq!(wire_model("gpt-5.6-sol-900k", "openai"), "gpt-5.6-sol-900k");
+        assert_eq!(wire_model("é-900k", "openai-codex"), "é");
+        assert_eq!(wire_model("-900k", "openai-codex"), "-900k");
+        assert_eq!(wire_model("€€", "openai-codex"), "€€");
+    }
+
+    #[test]
+    fn a_codex_window_is_known_by_name() {
+        assert_eq!(codex_window("gpt-5.3-codex-spark"), 128_000);
+        assert_eq!(codex_window("gpt-5.6-luna"), 272_000);
+        assert_eq!(codex_window("gpt-5.6-luna-900k"), 900_000);
+    }
+
+    #[test]
+    fn a_raise_is_announced_with_both_percentages_and_the_way_back() {
+        let raise = Autoraise { model: "gpt-5.5".into(), from: 0.5, to: 0.85 };
+        assert_eq!(raise.marker(), "gpt-5.5:50:85");
+        let notice = raise.notice();
+        assert_eq!(notice.lines().count(), 2);
+        for part in ["gpt-5.5", "272K", "85%", "50%", "config set compression.codex_gpt55_autoraise false"] {
+            assert!(notice.contains(part), "{part} in {notice}");
+        }
+    }
+
+    #[test]
+    fn server_side_compaction_comes_before_the_local_one() {
+        let mut config = Config::default();
+        assert_eq!(native_compact_threshold(&config, 150_000), 141_808);
+        assert_eq!(native_compact_threshold(&config, 500_000), 200_000);
+        assert_eq!(native_compact_threshold(&config, 5_000), 4_000);
+        assert_eq!(native_compact_threshold(&config, 0), 1_024);
+        config.compression.codex_responses_compact_threshold = None;
+        assert_eq!(native_compact_threshold(&config, 765_000), 756_808);
+        assert_eq!(native_compact_threshold(&config, u64::MAX), u64::MAX - 8_192);
+    }
+}

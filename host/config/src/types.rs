@@ -1,0 +1,210 @@
+//! The typed configuration. Defaults are not written here: they come from the table in `keys`.
+
+use crate::keys;
+use crate::secret::{self, Secret};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// All settings, each one valid: a bad value in the file was replaced and reported.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    pub context: ContextSection,
+    pub compression: Compression,
+    pub auxiliary: Auxiliary,
+    pub prompt_caching: PromptCaching,
+    pub model: ModelSection,
+    pub plugins: PluginsSection,
+    /// Each engine's own settings, by engine name. Shown and serialised with credentials masked.
+    #[serde(serialize_with = "secret::serialize_masked_engines")]
+    pub engines: BTreeMap<String, Value>,
+}
+
+/// Which engine compacts, and what decides when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContextSection {
+    pub engine: String,
+    pub mode: Mode,
+}
+
+/// What decides that a compaction is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// A fraction of the context window, as Hermes does.
+    Fraction,
+    /// The turn at which a compaction pays for itself.
+    Economic,
+}
+
+/// The `compression` section.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compression {
+    pub enabled: bool,
+    pub threshold: f64,
+    /// Thresholds per model; a key matches as a substring and the longest match wins.
+    pub model_thresholds: BTreeMap<String, f64>,
+    pub small_context_floor: f64,
+    pub target_ratio: f64,
+    pub tail_mode: TailMode,
+    pub protect_last_n: usize,
+    pub protect_first_n: usize,
+    pub min_tail_user_messages: usize,
+    pub hygiene_hard_message_limit: usize,
+    pub idle_compact_after_seconds: u64,
+    pub abort_on_summary_failure: bool,
+    pub in_place: bool,
+    pub codex_gpt55_autoraise: bool,
+    pub codex_gpt55_autoraise_notice: bool,
+    pub codex_app_server_auto: CodexAppServerAuto,
+    pub codex_responses_native: bool,
+    /// `None` follows the local threshold.
+    pub codex_responses_compact_threshold: Option<u64>,
+}
+
+/// How much of the newest conversation stays word for word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TailMode {
+    /// A small tail sized from the window; continuity rides on the summary.
+    Lean,
+    /// `target_ratio` of the threshold.
+    Legacy,
+}
+
+/// Who starts a compaction of a Codex app-server thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CodexAppServerAuto {
+    Native,
+    Hermes,
+    Off,
+}
+
+/// Models for side tasks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Auxiliary {
+    pub compression: AuxCompression,
+}
+
+/// The model that writes summaries.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuxCompression {
+    pub provider: Provider,
+    /// Empty means the conversation's own model.
+    pub model: String,
+    pub base_url: String,
+    pub api_key: Secret,
+    /// Seconds one summary call may take.
+    pub timeout: u64,
+    #[serde(serialize_with = "secret::serialize_masked_map")]
+    pub extra_body: serde_json::Map<String, Value>,
+    pub reasoning_effort: String,
+    pub context_length: Option<u64>,
+    #[serde(serialize_with = "secret::serialize_masked_list")]
+    pub fallback_chain: Vec<Value>,
+}
+
+/// Where summaries are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    Auto,
+    OpenRouter,
+    Anthropic,
+    OpenAi,
+    Nous,
+    Main,
+    Custom,
+}
+
+/// Cache breakpoints for providers that take them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptCaching {
+    pub enabled: bool,
+    pub cache_ttl: CacheTtl,
+}
+
+/// How long the provider keeps a cached prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CacheTtl {
+    #[serde(rename = "5m")]
+    FiveMinutes,
+    #[serde(rename = "1h")]
+    OneHour,
+}
+
+/// The conversation's own model. `model: "name"` in the file fills `default`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelSection {
+    /// Model name used where a request names none; may be empty.
+    pub default: String,
+    /// Provider of that model; `openai-codex` turns on the Codex threshold rules.
+    pub provider: String,
+    pub context_length: Option<u64>,
+    pub max_tokens: Option<u64>,
+}
+
+/// General plugins; one runs only when it is named in `enabled` and not in `disabled`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginsSection {
+    pub enabled: Vec<String>,
+    pub disabled: Vec<String>,
+}
+
+impl PluginsSection {
+    /// Tells whether a general plugin may be loaded.
+    pub fn allows(&self, name: &str) -> bool {
+        self.enabled.iter().any(|n| n == name) && !self.disabled.iter().any(|n| n == name)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        static DEFAULT: OnceLock<Config> = OnceLock::new();
+        DEFAULT
+            .get_or_init(|| {
+                serde_json::from_value(keys::default_tree()).expect("the key table gives every field a valid default")
+            })
+            .clone()
+    }
+}
+
+macro_rules! default_from_config {
+    ($($section:ty => $($field:ident).+;)*) => {$(
+        impl Default for $section {
+            fn default() -> Self {
+                Config::default().$($field).+
+            }
+        }
+    )*};
+}
+
+default_from_config! {
+    ContextSection => context;
+    Compression => compression;
+    Auxiliary => auxiliary;
+    AuxCompression => auxiliary.compression;
+    PromptCaching => prompt_caching;
+    ModelSection => model;
+    PluginsSection => plugins;
+}
+
+/// Writes the masked form, so that a logged configuration holds no credential.
+fn debug_masked<T: Serialize>(name: &str, value: &T, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{name} {}", serde_json::to_string(value).map_err(|_| fmt::Error)?)
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug_masked("Config", self, f)
+    }
+}
+
+impl fmt::Debug for AuxCompression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug_masked("AuxCompression", self, f)
+    }
+}
