@@ -1,0 +1,170 @@
+//! The fourth phase: what stays is made to fit, and everything becomes a plan.
+
+use crate::boundaries::{Budget, boundaries};
+use crate::prune::{boundary, pruned_cost, shorten};
+use crate::settings::Settings;
+use crate::summary::{Source, Summary, summarise};
+use engine_api::{
+    CompactionPlan, CompressRequest, Conversation, EngineError, HostServices, RecallRequest, SummaryKind, SummaryStep,
+    json,
+};
+use engine_kit::fit::Fit;
+use engine_kit::layout::{Layout, SUMMARY_FRAME_TOKENS, spans};
+use engine_kit::pairs::units;
+use engine_kit::prune::CallTable;
+use engine_kit::regions::is_asked_for;
+
+/// The least room for a summary where the kept messages leave none.
+const SUMMARY_TOKENS_LEAST: u64 = 300;
+/// Below this part of the room what a summary would stand for is not worth a summary, if all fits without.
+const WORTH_PART: u64 = 10;
+/// Without a summary, the messages may take this much of the room, so that the next compaction is not at once.
+const ROOMY: (u64, u64) = (4, 5);
+
+/// Proposes a smaller conversation.
+pub(crate) fn propose(
+    services: &dyn HostServices,
+    conversation: &Conversation<'_>,
+    request: &CompressRequest,
+    settings: &Settings,
+) -> Result<CompactionPlan, EngineError> {
+    let count = |text: &str| services.count_tokens(text);
+    let count_all = |texts: &[&str]| services.count_tokens_batch(texts);
+    let budget = Budget::of(conversation, request, settings);
+    let units = units(conversation);
+    let table = CallTable::new(conversation);
+    let old_end = boundary(conversation, &budget, settings);
+    let cost =
+        |position: usize| conversation.get(position).map_or(0, |message| pruned_cost(&message, position, old_end));
+    let found = boundaries(conversation, &units, &cost, &budget, settings, request);
+
+    let mut layout = Layout::new(*conversation);
+    layout.cover(found.regions.middle.clone());
+    found.regions.gaps.iter().for_each(|gap| layout.cover(gap.clone()));
+    found.must_keep.iter().for_each(|unit| layout.keep(unit.clone()));
+    shorten(conversation, &mut layout, &table, old_end, settings, &count_all);
+
+    let is_asked_for = is_asked_for(request) || !request.focus_topic.is_empty();
+    if !is_asked_for
+        && is_not_worth_a_summary(&mut layout, conversation, &table, old_end, settings, &budget, &count_all)
+    {
+        layout.keep(0..conversation.len());
+    }
+    let fit = Fit {
+        units: &units,
+        head_end: found.regions.head.end,
+        must_keep: &found.must_keep,
+        exchanges_start: found.exchanges_start,
+        room: budget.room,
+        reserve: &|covered| if covered == 0 { 0 } else { budget.summary(covered) + SUMMARY_FRAME_TOKENS },
+    };
+    fit.apply(&mut layout, conversation, &table, &count);
+
+    let mut positions = layout.covered();
+    let mut summary = None;
+    if !positions.is_empty() {
+        let tokens = tokens_of(conversation, &positions);
+        let left = budget.room.saturating_sub(layout.kept_tokens()).saturating_sub(SUMMARY_FRAME_TOKENS);
+        // Less than half of the reserve means that the kept messages could not be made to fit, so nothing will.
+        let least = if left < budget.summary(tokens) / 2 { SUMMARY_TOKENS_LEAST } else { 0 };
+        let tokens_max = left.max(least).min(tokens.saturating_sub(SUMMARY_FRAME_TOKENS + 1));
+        let source = Source {
+            conversation: *conversation,
+            positions: positions.clone(),
+            tokens,
+            wanted_tokens: budget.summary(tokens).min(tokens_max),
+            tokens_max,
+        };
+        let written = if tokens_max > 0 { Some(summarise(&source, settings, request, services)) } else { None };
+        match written.filter(|summary| !summary.text.trim().is_empty()) {
+            Some(written) => summary = Some(written),
+            // So little is covered that no text would be shorter.
+            None => {
+                layout.keep(positions.drain(..));
+            }
+        }
+    }
+    let summary_tokens = summary.as_ref().map_or(0, |summary| count(&summary.text) + SUMMARY_FRAME_TOKENS);
+    if layout.kept_tokens().saturating_add(summary_tokens) >= conversation.tokens() {
+        return Err(EngineError::nothing_to_compact("everything is recent, pinned or short already"));
+    }
+    Ok(written_down(services, conversation, layout, &positions, summary))
+}
+
+/// Proposes lines for old results, and nothing else.
+pub(crate) fn propose_pruning(
+    services: &dyn HostServices,
+    conversation: &Conversation<'_>,
+    request: &CompressRequest,
+    settings: &Settings,
+) -> Result<CompactionPlan, EngineError> {
+    let budget = Budget::of(conversation, request, settings);
+    let table = CallTable::new(conversation);
+    let mut layout = Layout::new(*conversation);
+    let old_end = boundary(conversation, &budget, settings);
+    shorten(conversation, &mut layout, &table, old_end, settings, &|texts| services.count_tokens_batch(texts));
+    if !layout.is_shortened() {
+        return Err(EngineError::nothing_to_compact("no old tool result is long enough to shorten"));
+    }
+    Ok(layout.into_plan(Vec::new()))
+}
+
+fn written_down(
+    services: &dyn HostServices,
+    conversation: &Conversation<'_>,
+    layout: Layout<'_>,
+    positions: &[usize],
+    summary: Option<Summary>,
+) -> CompactionPlan {
+    let Some(summary) = summary else { return layout.into_plan(Vec::new()) };
+    let step = SummaryStep {
+        text: summary.text,
+        covers: spans(positions),
+        nodes: Vec::new(),
+        depth: depth(services, conversation, positions),
+        kind: SummaryKind::Iterative,
+    };
+    let mut plan = layout.into_plan(vec![step]);
+    plan.report.completions = summary.completions;
+    plan.report.fallback = summary.fallback;
+    plan.report.notes = summary.notes;
+    plan
+}
+
+/// One more than the deepest summary among the positions; 0 if there is none.
+fn depth(services: &dyn HostServices, conversation: &Conversation<'_>, positions: &[usize]) -> u32 {
+    let nodes =
+        positions.iter().filter_map(|&position| conversation.get(position)).filter_map(|message| message.node());
+    let depths = nodes.map(|node| match services.recall(&RecallRequest::Describe { node }) {
+        Ok(reply) => reply.node.get("depth").and_then(json::Value::as_u64).unwrap_or(0),
+        Err(_) => 0,
+    });
+    depths.max().map_or(0, |depth| u32::try_from(depth).unwrap_or(u32::MAX - 1).saturating_add(1))
+}
+
+fn tokens_of(conversation: &Conversation<'_>, positions: &[usize]) -> u64 {
+    positions.iter().filter_map(|&position| conversation.get(position)).map(|message| message.tokens()).sum()
+}
+
+/// Tells whether all fits well without a summary, once old results are lines; then what was covered is shortened too.
+fn is_not_worth_a_summary(
+    layout: &mut Layout<'_>,
+    conversation: &Conversation<'_>,
+    table: &CallTable<'_>,
+    old_end: usize,
+    settings: &Settings,
+    budget: &Budget,
+    count: &dyn Fn(&[&str]) -> Vec<u64>,
+) -> bool {
+    let covered = layout.covered();
+    if tokens_of(conversation, &covered) > budget.room / WORTH_PART {
+        return false;
+    }
+    layout.keep(covered.iter().copied());
+    shorten(conversation, layout, table, old_end, settings, count);
+    let is_roomy = layout.kept_tokens() <= budget.room / ROOMY.1 * ROOMY.0;
+    if !is_roomy {
+        layout.cover(covered);
+    }
+    is_roomy
+}

@@ -1,0 +1,53 @@
+//! Whole compactions over hand-made and random conversations.
+
+mod cases;
+mod property;
+
+use super::*;
+use engine_api::testing::{FakeHost, assistant, calls, result, system, user};
+use engine_api::{CompactionPlan, CompressRequest, Message, Step, ViewTable};
+use engine_kit::testing::{Verdict, count, judge, numbered, session, tool_rounds};
+
+fn request(target_tokens: u64) -> CompressRequest {
+    let mut request = CompressRequest::default();
+    request.target_tokens = target_tokens;
+    request.model.threshold_tokens = target_tokens;
+    request.model.tail_budget_tokens = target_tokens / 5;
+    request.model.context_length = target_tokens * 2;
+    request.model.summary_tokens_max = 10_000;
+    request
+}
+
+fn plan_with(host: &FakeHost, messages: &[Message], request: &CompressRequest) -> Result<CompactionPlan, EngineError> {
+    let table = ViewTable::new(7, messages);
+    let engine = new(&json::Value::Null).unwrap();
+    let mut session = engine.open_session(host, &SessionStart::default()).unwrap();
+    session.compress(host, &table.conversation(), request)
+}
+
+fn judged(messages: &[Message], plan: &CompactionPlan) -> Verdict {
+    let table = ViewTable::new(7, messages);
+    let picture = engine_kit::picture::plan_picture(plan);
+    judge(&table.conversation(), plan, &count).unwrap_or_else(|fault| panic!("{fault}: {picture:.2000}"))
+}
+
+/// Compacts and judges; panics if the plan is faulty or misses the target.
+fn compact(messages: &[Message], target_tokens: u64) -> (CompactionPlan, Verdict) {
+    let plan = plan_with(&FakeHost::default(), messages, &request(target_tokens)).unwrap();
+    let verdict = judged(messages, &plan);
+    assert!(verdict.tokens_after < target_tokens, "{} of {target_tokens}", verdict.tokens_after);
+    (plan, verdict)
+}
+
+fn summary_of(plan: &CompactionPlan) -> &str {
+    let texts: Vec<&str> = plan
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Summary(summary) => Some(summary.text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(texts.len() <= 1, "one summary at most");
+    texts.first().copied().unwrap_or("")
+}

@@ -1,0 +1,266 @@
+//! One pass over a text that tells identifiers by the shape of words.
+//!
+//! A word is a run of the bytes that paths, numbers and addresses are made of. Each is looked at once, so the scan is
+//! linear, and some ten times faster than a search by pattern for each class.
+
+use super::AnchorKind;
+use crate::text::prefix;
+
+/// What is shown of a line that names an error: Hermes shows as much.
+const ERROR_BYTES_MAX: usize = 110;
+const URL_BYTES_MAX: usize = 200;
+
+/// Endings of files that people and tools name.
+const ENDINGS: [&str; 92] = [
+    "bash", "bat", "c", "cc", "cfg", "cjs", "cmake", "conf", "cpp", "cs", "css", "csv", "db", "diff", "dll", "env",
+    "erl", "ex", "exs", "go", "gradle", "graphql", "h", "hpp", "hs", "htm", "html", "ini", "ipynb", "java", "jpeg",
+    "jpg", "js", "json", "jsonl", "jsx", "kt", "kts", "less", "lock", "log", "lua", "m", "md", "mdx", "mjs", "mk",
+    "ml", "mod", "mp4", "nix", "parquet", "patch", "pdf", "php", "pl", "png", "prisma", "proto", "ps1", "py", "pyi",
+    "r", "rb", "rs", "rst", "scala", "scss", "sh", "snap", "so", "sol", "sql", "sqlite", "sum", "svelte", "svg",
+    "swift", "tar", "tf", "toml", "ts", "tsv", "tsx", "txt", "vue", "wasm", "xml", "yaml", "yml", "zig", "zsh",
+];
+
+const BRANCHES: [&str; 14] = [
+    "bugfix", "chore", "ci", "docs", "feat", "feature", "fix", "hotfix", "perf", "refactor", "release", "revert",
+    "salvage", "test",
+];
+
+const SYSTEM_ERRORS: [&str; 12] = [
+    "EACCES",
+    "EADDRINUSE",
+    "ECONNREFUSED",
+    "ECONNRESET",
+    "EEXIST",
+    "ENOENT",
+    "ENOMEM",
+    "ENOSPC",
+    "EPERM",
+    "ETIMEDOUT",
+    "SIGKILL",
+    "SIGSEGV",
+];
+
+/// What a word is made of, told byte by byte: most words are plain and need no second look.
+const WORD: u8 = 1;
+const DIGIT: u8 = 1 << 1;
+const DOT: u8 = 1 << 2;
+const SLASH: u8 = 1 << 3;
+const UPPER: u8 = 1 << 4;
+const MARK: u8 = 1 << 5;
+
+const CLASS_OF: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = match byte as u8 {
+            b'0'..=b'9' => WORD | DIGIT,
+            b'A'..=b'Z' => WORD | UPPER,
+            b'a'..=b'z' | b'_' | b'+' | b'~' | b'-' => WORD,
+            b'.' => WORD | DOT,
+            b'/' => WORD | SLASH,
+            b'@' | b'#' => WORD | MARK,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    table
+};
+
+fn class_of(byte: u8) -> u8 {
+    CLASS_OF.get(usize::from(byte)).copied().unwrap_or(0)
+}
+
+/// Tells each identifier of a text. In JSON a backslash and the letter after it stand between words.
+pub(super) fn scan<'a>(text: &'a str, is_json: bool, tell: &mut dyn FnMut(AnchorKind, &'a str)) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    // An error is told with its line, and nothing else of its kind on that line.
+    let mut error_end = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if class_of(byte) == 0 {
+            at += if byte == b'\\' && is_json { 2 } else { 1 };
+            continue;
+        }
+        let start = at;
+        let mut made_of = 0;
+        while let Some(class) = bytes.get(at).map(|byte| class_of(*byte)).filter(|class| *class != 0) {
+            made_of |= class;
+            at += 1;
+        }
+        let is_plain = made_of == WORD;
+        if is_plain {
+            // Lengths first: this is asked of nearly every word there is.
+            let is_telling = matches!(at - start, 4 | 5 | 8)
+                && matches!(bytes.get(start..at), Some(b"error" | b"panicked" | b"http" | b"https"));
+            if !is_telling {
+                continue;
+            }
+        }
+        // Word bytes are ASCII, so the cut is at characters.
+        let Some(word) = text.get(start..at) else { continue };
+        let after = text.get(at..).unwrap_or_default();
+        if (word == "http" || word == "https") && after.starts_with("://") {
+            at = start + url(text.get(start..).unwrap_or_default(), is_json, tell);
+            continue;
+        }
+        if (is_plain || made_of & UPPER != 0) && start >= error_end && is_error(word, after) {
+            let line = prefix(text.get(start..).unwrap_or_default(), ERROR_BYTES_MAX);
+            let ends = if is_json { &['\n', '\r', '\\', '"'][..] } else { &['\n', '\r'][..] };
+            let line = line.split(ends).next().unwrap_or_default();
+            error_end = start + line.len();
+            tell(AnchorKind::Error, line.trim_end_matches(['.', ',', ';', ':', ')', '"', '\'', ' ']));
+        }
+        let before = start.checked_sub(1).and_then(|before| bytes.get(before)).copied().unwrap_or(b' ');
+        let word = word.trim_end_matches(['.', '-', '/', '#', '@', '+']);
+        if let Some(kind) = kind_of(word, made_of, before, is_json) {
+            tell(kind, word);
+        }
+    }
+}
+
+/// Tells an address; returns its length.
+fn url<'a>(text: &'a str, is_json: bool, tell: &mut dyn FnMut(AnchorKind, &'a str)) -> usize {
+    let is_end = |character: char| {
+        character.is_whitespace()
+            || matches!(character, '"' | '\'' | '`' | '<' | '>' | '(' | ')' | '[' | ']' | '{' | '}' | '|')
+            || (character == '\\' && is_json)
+    };
+    let whole = text.split(is_end).next().unwrap_or_default();
+    let address = whole.trim_end_matches(['.', ',', ';', ':', '\\', '/']);
+    if (12..=URL_BYTES_MAX).contains(&address.len()) {
+        tell(AnchorKind::Url, address);
+    }
+    whole.len().max(1)
+}
+
+fn is_error(word: &str, after: &str) -> bool {
+    match word.as_bytes() {
+        [b'A'..=b'Z', ..] => {
+            let name = word.rsplit('.').next().unwrap_or(word);
+            (name.ends_with("Error") || name.ends_with("Exception")) && name.len() > 6
+                || word == "Traceback"
+                || SYSTEM_ERRORS.binary_search(&word).is_ok()
+        }
+        [b'a'..=b'z', ..] => {
+            (word == "error" && after.starts_with("[E"))
+                || (word == "panicked" && after.starts_with(" at"))
+                || word
+                    .rsplit_once('.')
+                    .is_some_and(|(_, name)| name.len() > 6 && (name.ends_with("Error") || name.ends_with("Exception")))
+        }
+        _ => false,
+    }
+}
+
+fn kind_of(word: &str, made_of: u8, before: u8, is_json: bool) -> Option<AnchorKind> {
+    let bytes = word.as_bytes();
+    match bytes {
+        [b'#', digits @ ..] => {
+            let is_issue = (2..=6).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+            return (is_issue && !matches!(before, b'&' | b':')).then_some(AnchorKind::Issue);
+        }
+        [b'@', name @ ..] => {
+            let is_name = name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+            let is_handle = (2..=39).contains(&name.len()) && name.first().is_some_and(u8::is_ascii_alphabetic);
+            // In JSON `@` may follow an escape, which hides what stands before it.
+            return (is_handle && is_name && !(is_json && before == b'\\')).then_some(AnchorKind::Handle);
+        }
+        _ if bytes.len() < 4 => return None,
+        _ => {}
+    }
+    if made_of & DIGIT != 0 && is_commit(bytes) {
+        return Some(AnchorKind::Commit);
+    }
+    let dot = if made_of & DOT != 0 { bytes.iter().rposition(|byte| *byte == b'.') } else { None };
+    if let Some((name, ending)) = dot.and_then(|dot| Some((word.get(..dot)?, word.get(dot + 1..)?))) {
+        // `a.b.c` is no file of the language C.
+        let is_likely = ending.len() > 1 || (name.len() > 1 && !name.contains('.'));
+        if is_ending(ending)
+            && is_likely
+            && name.bytes().any(|byte| byte.is_ascii_alphanumeric())
+            && !name.contains('@')
+        {
+            return Some(AnchorKind::Path);
+        }
+        if is_version(bytes) {
+            return Some(AnchorKind::Version);
+        }
+    }
+    if made_of & SLASH == 0 {
+        return None;
+    }
+    let branch = word.split_once('/').filter(|(first, rest)| rest.len() > 2 && BRANCHES.binary_search(first).is_ok());
+    branch.map(|_| AnchorKind::Branch)
+}
+
+fn is_ending(ending: &str) -> bool {
+    ending.starts_with(|first: char| first.is_ascii_lowercase())
+        && ending.len() <= 8
+        && ENDINGS.binary_search(&ending).is_ok()
+}
+
+/// A hexadecimal number with both digits and letters, or a UUID: words such as `defaced`, dates and plain numbers are no
+/// commits.
+fn is_commit(bytes: &[u8]) -> bool {
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_mixed = || bytes.iter().any(u8::is_ascii_digit) && bytes.iter().any(u8::is_ascii_lowercase);
+    let is_uuid = || {
+        let groups = bytes.split(|byte| *byte == b'-').map(<[u8]>::len);
+        groups.eq([8, 4, 4, 4, 12]) && bytes.iter().all(|byte| *byte == b'-' || is_hex(byte))
+    };
+    match bytes.len() {
+        36 if bytes.contains(&b'-') => is_uuid(),
+        7..=40 => bytes.iter().all(is_hex) && is_mixed(),
+        _ => false,
+    }
+}
+
+/// Three or more numbers with dots between them, perhaps with a `v` before and a word after.
+fn is_version(bytes: &[u8]) -> bool {
+    let bytes = bytes.strip_prefix(b"v").unwrap_or(bytes);
+    let numbers = bytes.split(|byte| *byte == b'-').next().unwrap_or_default();
+    let mut groups = numbers.split(|byte| *byte == b'.');
+    let count = groups.clone().count();
+    (3..=4).contains(&count)
+        && groups.all(|group| (1..=6).contains(&group.len()) && group.iter().all(u8::is_ascii_digit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_are_in_order() {
+        assert!(ENDINGS.is_sorted() && BRANCHES.is_sorted() && SYSTEM_ERRORS.is_sorted());
+    }
+
+    #[test]
+    fn words_are_told_by_their_shape() {
+        for (text, want) in [
+            ("src/a.rs:10", "path src/a.rs"),
+            ("(./x/y.py)", "path ./x/y.py"),
+            ("`Cargo.toml`,", "path Cargo.toml"),
+            ("(#4312)", "issue #4312"),
+            ("0a1b2c3d4e", "commit 0a1b2c3d4e"),
+            ("123e4567-e89b-12d3-a456-426614174000", "commit 123e4567-e89b-12d3-a456-426614174000"),
+            ("origin feat/new-ui.", "branch feat/new-ui"),
+            ("sqlite3.OperationalError: locked", "error sqlite3.OperationalError: locked"),
+            ("error[E0308]: mismatched types\nnote", "error error[E0308]: mismatched types"),
+            ("thread 'main' panicked at src/x.rs:3", "error panicked at src/x.rs:3, path src/x.rs"),
+            ("see https://a.example/b_(c).", "url https://a.example/b_"),
+            ("hi @lena-k!", "handle @lena-k"),
+            ("v1.20.3-rc1 and 10.0.0.1", "version v1.20.3-rc1, version 10.0.0.1"),
+            ("naïve/café.rs", "path .rs"),
+            ("", ""),
+        ] {
+            let mut got: Vec<String> = Vec::new();
+            scan(text, false, &mut |kind, word| got.push(format!("{} {word}", format!("{kind:?}").to_lowercase())));
+            if want == "path .rs" {
+                // Names beyond ASCII are told by what follows the last of it, or not at all.
+                assert!(got.len() <= 1, "{got:?}");
+                continue;
+            }
+            assert_eq!(got.join(", "), want, "{text}");
+        }
+    }
+}
