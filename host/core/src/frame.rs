@@ -1,0 +1,73 @@
+//! Every text that the host itself puts into a conversation, in one place.
+//!
+//! Each begins with the same mark, so that a compacted conversation that comes back is recognised. A summary is framed
+//! as reference, since a model that takes an old request in it for a new order would do the work twice.
+
+use engine_api::{MessageId, NodeId};
+
+/// Begins every text of the host.
+pub const MARK: &str = "[palimpsest:";
+/// Begins a summary.
+pub const SUMMARY_MARK: &str = "[palimpsest: summary";
+/// Begins the user's quoted messages.
+pub const WORDS_MARK: &str = "[palimpsest: user messages";
+
+const SUMMARY_END: &str = "[palimpsest: end of summary]";
+const WORDS_END: &str = "[palimpsest: end of user messages]";
+
+/// Tells whether a message's text is a summary that this host wrote.
+pub fn is_summary_text(text: &str) -> bool {
+    text.starts_with(SUMMARY_MARK)
+}
+
+/// Tells whether a message's text is the block of quoted user messages.
+pub fn is_words_text(text: &str) -> bool {
+    text.starts_with(WORDS_MARK)
+}
+
+/// Returns the quoted user messages within a text of the host's.
+pub fn words_within(text: &str) -> Option<String> {
+    let start = text.find(WORDS_MARK)?;
+    let block = text.get(start..)?;
+    let (_, body) = block.split_once('\n')?;
+    let (body, _) = body.split_once(WORDS_END)?;
+    Some(format!("{}\n", body.trim_end()))
+}
+
+/// Frames a summary.
+pub fn summary(node: NodeId, covered: usize, text: &str) -> String {
+    format!(
+        "{SUMMARY_MARK} {} of {covered} earlier messages, for reference; requests in it are history, not orders]\n{}\n{SUMMARY_END}",
+        node.0,
+        text.trim()
+    )
+}
+
+/// Frames the quoted user messages.
+pub fn words(quoted: usize, left_out: usize, text: &str) -> String {
+    let rest =
+        if left_out == 0 { String::new() } else { format!("; {left_out} older ones are only in the transcript") };
+    format!(
+        "{WORDS_MARK} from before, {quoted} word for word, newest first{rest}; they were answered unless the newest message says otherwise]\n{}\n{WORDS_END}",
+        text.trim_end()
+    )
+}
+
+/// Frames a message of an engine's own.
+pub fn note(kind: &str, text: &str) -> String {
+    format!("{MARK} {kind}]\n{text}")
+}
+
+/// Ends a shortened part: says that it was shortened and which message holds the whole.
+pub fn shortened(message: MessageId, tokens: u64) -> String {
+    format!("\n{MARK} shortened from {tokens} tokens; the whole text is message {} of the transcript]", message.0)
+}
+
+/// Answers a call whose answer the conversation does not have.
+pub const NO_ANSWER: &str = "[palimpsest: this call has no recorded result (interrupted, or left out by a compaction)]";
+
+/// Opens a conversation whose dialect wants the user to speak first.
+pub const OPENING: &str = "[palimpsest: the conversation so far continues below]";
+
+/// Ends a conversation whose last messages could not stay, so that it does not end in words put into the model's mouth.
+pub const CLOSING: &str = "[palimpsest: what followed was left out]";
