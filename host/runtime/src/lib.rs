@@ -1,1 +1,17 @@
-//! (being written)
+//! The spine: a conversation comes in, an engine proposes, the host disposes, a conversation goes out.
+//!
+//! [`LiveSession`] holds one conversation and its engine's session. It asks the engine on a thread of its own, takes
+//! the proposal down the host's ladder, and gives back the message list with a receipt.
+
+mod live;
+mod mend;
+mod recall;
+mod redact;
+mod scribe;
+mod services;
+
+pub use live::{CONTEXT_LENGTH_DEFAULT, LiveSession, Options, RuntimeError};
+pub use mend::mend;
+pub use recall::{HITS_DEFAULT, HITS_MAX, RecallBook};
+pub use redact::redact;
+pub use scribe::WireScribe;

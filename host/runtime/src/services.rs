@@ -1,0 +1,124 @@
+//! What the host lends an engine during a call.
+
+use crate::recall::RecallBook;
+use engine_api::json::{Value, json};
+use engine_api::{
+    Completion, CompletionRequest, EngineError, ErrorKind, HostServices, LogLevel, RecallReply, RecallRequest,
+};
+use host_tokens::Counter;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Keys of an engine's state in one session at most.
+const STATE_KEYS_MAX: usize = 1_024;
+/// Bytes of an engine's state in one session at most.
+const STATE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Log lines kept of one call; further ones are counted.
+const LOG_LINES_MAX: usize = 200;
+
+/// An engine's state in a session: written beside the old one and taken over only with the plan.
+#[derive(Default)]
+pub(crate) struct State {
+    kept: BTreeMap<String, Vec<u8>>,
+    pending: BTreeMap<String, Vec<u8>>,
+}
+
+impl State {
+    /// Takes over what the call wrote.
+    pub(crate) fn commit(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        self.kept.extend(pending);
+    }
+    /// Forgets what the call wrote.
+    pub(crate) fn roll_back(&mut self) {
+        self.pending.clear();
+    }
+}
+
+/// The services of one call.
+pub(crate) struct CallServices {
+    pub(crate) counter: Arc<Counter>,
+    pub(crate) book: RecallBook,
+    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) settings: Value,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) log: Arc<Mutex<Vec<String>>>,
+    pub(crate) started: Instant,
+    pub(crate) deadline: Duration,
+    pub(crate) cancelled: AtomicBool,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HostServices for CallServices {
+    fn complete(&self, request: &CompletionRequest) -> Result<Completion, EngineError> {
+        Err(EngineError::new(
+            ErrorKind::Summariser,
+            format!("no model is asked for \"{}\": summaries are made offline", request.task),
+        ))
+    }
+    fn count_tokens(&self, text: &str) -> u64 {
+        u64::from(self.counter.count(text))
+    }
+    fn recall(&self, request: &RecallRequest) -> Result<RecallReply, EngineError> {
+        self.book.ask(request)
+    }
+    fn state_get(&self, key: &str) -> Result<Option<Vec<u8>>, EngineError> {
+        let state = lock(&self.state);
+        Ok(state.pending.get(key).or_else(|| state.kept.get(key)).cloned())
+    }
+    fn state_put(&self, key: &str, value: &[u8]) -> Result<(), EngineError> {
+        let mut state = lock(&self.state);
+        let keys = state.kept.keys().chain(state.pending.keys()).filter(|other| *other != key).count() + 1;
+        let bytes: usize = state.kept.values().chain(state.pending.values()).map(Vec::len).sum();
+        if keys > STATE_KEYS_MAX || bytes.saturating_add(value.len()) > STATE_BYTES_MAX {
+            let why =
+                format!("an engine's state is at most {STATE_KEYS_MAX} keys and {STATE_BYTES_MAX} bytes a session");
+            return Err(EngineError::new(ErrorKind::Storage, why));
+        }
+        state.pending.insert(key.to_owned(), value.to_vec());
+        Ok(())
+    }
+    fn data_dir(&self) -> Result<String, EngineError> {
+        let Some(dir) = &self.data_dir else { return Err(EngineError::unsupported("a data folder")) };
+        std::fs::create_dir_all(dir).map_err(|error| {
+            EngineError::new(ErrorKind::Storage, format!("could not make the data folder {}: {error}", dir.display()))
+        })?;
+        Ok(dir.display().to_string())
+    }
+    fn settings(&self) -> Value {
+        self.settings.clone()
+    }
+    fn redact(&self, text: &str) -> String {
+        crate::redact::redact(text)
+    }
+    fn log(&self, level: LogLevel, message: &str, _fields: &Value) {
+        let mut log = lock(&self.log);
+        if log.len() < LOG_LINES_MAX {
+            log.push(format!("{level}: {message}"));
+        }
+    }
+    fn now_unix_ms(&self) -> u64 {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+    fn monotonic_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+    fn cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+    fn remaining_ms(&self) -> u64 {
+        let left = self.deadline.saturating_sub(self.started.elapsed());
+        u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
+    }
+    fn host_info(&self) -> Value {
+        json!({ "name": "palimpsest", "version": env!("CARGO_PKG_VERSION"), "engine_api": engine_api::API_VERSION })
+    }
+}
