@@ -1,0 +1,184 @@
+//! `doctor`: checks settings, engines, folders and tokenizer, and says what to do about each fault.
+
+use crate::args::Global;
+use crate::check::{Check, tally};
+use crate::commands::Status;
+use crate::error::CliError;
+use crate::place::Place;
+use crate::ui::{Ui, bold};
+use crate::words::counted;
+use host_config::Severity;
+use host_registry::{Registry, State, TRUST_FILE, TrustFile};
+use host_tokens::{Basis, Counter};
+use serde::Serialize;
+use std::path::Path;
+
+/// A text whose count says that a vocabulary is whole, with one model of each vocabulary.
+const SAMPLE: &str = "a page that was scraped and written over";
+const SAMPLE_MODELS: [&str; 2] = ["gpt-4o", "gpt-4"];
+/// Remarks about the settings that are shown; `config validate` shows all.
+const REMARKS_MAX: usize = 10;
+/// Longest name of a section, with the space after it.
+const SECTION_WIDTH: usize = 10;
+
+#[derive(Debug, Serialize)]
+struct Section {
+    name: &'static str,
+    checks: Vec<Check>,
+}
+
+pub(crate) fn run(global: &Global, ui: &Ui) -> Result<Status, CliError> {
+    let place = Place::find(global);
+    let registry = place.registry();
+    let sections = [
+        Section { name: "Config", checks: config(&place) },
+        Section { name: "Engines", checks: engines(&place, &registry) },
+        Section { name: "Home", checks: home(&place) },
+        Section { name: "Tokenizer", checks: tokenizer(&place) },
+    ];
+    let (bad, odd) = tally(sections.iter().flat_map(|section| &section.checks));
+    let status = Status::failed_if(bad > 0);
+    if ui.is_json() {
+        ui.json(&serde_json::json!({ "failures": bad, "warnings": odd, "sections": sections }))?;
+        return Ok(status);
+    }
+    for section in &sections {
+        let mut name = bold(&format!("{:<SECTION_WIDTH$}", section.name));
+        for check in &section.checks {
+            ui.out(&format!("{name}{}", check.text(SECTION_WIDTH)))?;
+            name = " ".repeat(SECTION_WIDTH);
+        }
+    }
+    let summary = match (bad, odd) {
+        (0, 0) => "all is well".to_owned(),
+        _ => format!("{}, {}", counted(bad as u64, "failure"), counted(odd as u64, "warning")),
+    };
+    ui.out(&format!("{summary}\n"))?;
+    Ok(status)
+}
+
+fn config(place: &Place) -> Vec<Check> {
+    let engine = &place.config.context.engine;
+    let mut checks = Vec::new();
+    match &place.located.path {
+        None => checks.push(Check::good(format!(
+            "no settings file, so every setting has its default; context.engine = {engine}"
+        ))),
+        Some(path) if !place.diagnostics.iter().any(|one| one.severity == Severity::Error) => {
+            checks.push(Check::good(format!("{} is read; context.engine = {engine}", path.display())));
+        }
+        Some(_) => {}
+    }
+    for diagnostic in place.diagnostics.iter().take(REMARKS_MAX) {
+        let text = diagnostic.to_string();
+        checks.push(match diagnostic.severity {
+            Severity::Error => Check::bad(
+                "the settings file is not used",
+                text,
+                "mend the file; until then every setting has its default",
+            ),
+            Severity::Warning => Check::odd(text, "", "`palimpsest config validate` shows every remark"),
+            Severity::Notice => Check::good(text),
+        });
+    }
+    if place.diagnostics.len() > REMARKS_MAX {
+        let rest = counted((place.diagnostics.len() - REMARKS_MAX) as u64, "more remark");
+        checks.push(Check::odd(rest, "", "`palimpsest config validate` shows all"));
+    }
+    checks
+}
+
+fn engines(place: &Place, registry: &Registry) -> Vec<Check> {
+    let engine = place.config.context.engine.trim();
+    let engine = if engine.is_empty() { host_registry::BUILTIN_NAME } else { engine };
+    let mut checks = Vec::new();
+    for one in registry.list(engine) {
+        let what =
+            format!("{} is {} ({})", [one.name.as_str(), &one.version].join(" ").trim_end(), one.state, one.source);
+        checks.push(match one.state {
+            State::Selected => Check::good(what),
+            State::Ready | State::Disabled | State::Shadowed if one.name != engine => Check::good(what),
+            // An engine that is asked for and cannot run is a fault; another one can wait.
+            _ if one.name == engine => {
+                let why = format!("{}; {} runs in its place", one.why, host_registry::BUILTIN_NAME);
+                Check::bad(what, why, one.hint)
+            }
+            _ => Check::odd(what, one.why, one.hint),
+        });
+        checks.extend(one.warnings.into_iter().map(|warning| Check::odd(format!("{}: {warning}", one.name), "", "")));
+    }
+    for notice in &registry.discovery().notices {
+        checks.push(Check::odd(notice.clone(), "", ""));
+    }
+    checks
+}
+
+fn home(place: &Place) -> Vec<Check> {
+    let mut checks = vec![folder(&place.home, "home folder")];
+    let trust = TrustFile::load(place.home.join(TRUST_FILE));
+    checks.push(match trust.problem() {
+        Some(problem) => Check::bad(
+            format!("{} is not used, so no engine is approved", trust.path().display()),
+            problem,
+            "move the file away, then approve the engines again with `palimpsest engines install PATH --trust`",
+        ),
+        None => Check::good(format!("{} approved", counted(trust.iter().count() as u64, "engine"))),
+    });
+    for root in &place.roots {
+        checks.push(if root.is_dir() {
+            Check::good(format!("plugins folder {}", root.display()))
+        } else if root.exists() {
+            Check::bad(
+                format!("{} is no folder", root.display()),
+                "",
+                "name a folder with --plugins or PALIMPSEST_PLUGINS",
+            )
+        } else {
+            Check::good(format!("plugins folder {} is not there yet", root.display()))
+        });
+    }
+    checks
+}
+
+/// Checks that a folder can be written to, or made.
+fn folder(path: &Path, name: &str) -> Check {
+    let shown = format!("{name} {}", path.display());
+    let fix = "make it writable for you, or name another with --home or PALIMPSEST_HOME";
+    match std::fs::metadata(path) {
+        Ok(about) if !about.is_dir() => Check::bad(format!("{shown} is no folder"), "", fix),
+        Ok(_) => match tempfile::tempfile_in(path) {
+            Ok(_) => Check::good(format!("{shown} is writable")),
+            Err(error) => Check::bad(format!("{shown} cannot be written to"), error.to_string(), fix),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Check::good(format!("{shown} is not there yet; it is made when something is kept"))
+        }
+        Err(error) => Check::bad(format!("{shown} cannot be looked at"), error.to_string(), fix),
+    }
+}
+
+fn tokenizer(place: &Place) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for model in SAMPLE_MODELS {
+        let counter = Counter::for_model(model);
+        let count = counter.count(SAMPLE);
+        // Both vocabularies have a token for each of these words.
+        let words = SAMPLE.split(' ').count();
+        checks.push(if usize::try_from(count).is_ok_and(|count| (words..=words * 2).contains(&count)) {
+            Check::good(format!("{} is embedded and counts", counter.encoding()))
+        } else {
+            let why = format!("{words} words came to {count} tokens");
+            Check::bad(format!("{} does not count", counter.encoding()), why, "install palimpsest again")
+        });
+    }
+    let model = &place.config.model.default;
+    if !model.is_empty() {
+        let counter = Counter::for_model(model);
+        let encoding = counter.encoding();
+        checks.push(match counter.basis() {
+            Basis::Exact => Check::good(format!("{model} is counted with {encoding}, its own vocabulary")),
+            _ => Check::good(format!("{model} is estimated with {encoding}: its own vocabulary is not published")),
+        });
+    }
+    checks
+}

@@ -1,0 +1,45 @@
+//! One file a command; each reads its arguments, does its work and prints through the one way out.
+
+mod compact;
+mod completions;
+mod config;
+mod doctor;
+mod engines;
+mod plugins;
+mod runner;
+mod tokens;
+
+use crate::args::{Cli, Command};
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// How a command ended that could do its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// All is well.
+    Done,
+    /// It did its work, and what it found is a failure: a check that does not hold.
+    Failed,
+}
+
+impl Status {
+    /// Fails where something is wrong.
+    pub(crate) fn failed_if(is_wrong: bool) -> Status {
+        if is_wrong { Status::Failed } else { Status::Done }
+    }
+}
+
+/// Runs the command that was asked for.
+pub(crate) fn run(cli: Cli, ui: &Ui) -> Result<Status, CliError> {
+    let global = &cli.global;
+    match cli.command {
+        Command::Compact(args) => compact::run(&args, global, ui),
+        Command::Engines(command) => engines::run(&command, global, ui),
+        Command::Config(command) => config::run(&command, global, ui),
+        Command::Tokens(args) => tokens::run(&args, global, ui),
+        Command::Doctor => doctor::run(global, ui),
+        Command::Plugins => plugins::run(global, ui),
+        Command::Completions { shell } => completions::run(shell, ui),
+        Command::EngineRunner(command) => runner::run(&command, ui),
+    }
+}
