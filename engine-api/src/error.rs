@@ -24,7 +24,7 @@ coded_enum! {
         Config = 8 / "config",
         /// The call speaks of a conversation that has moved on.
         Stale = 9 / "stale",
-        /// There is nothing to compact. The host keeps the conversation as it is.
+        /// The engine finds nothing to compact. The host asks its own compressor before it keeps the conversation as it is.
         NothingToCompact = 10 / "nothing_to_compact",
         /// No model answered; another try later may succeed.
         Summariser = 11 / "summariser",

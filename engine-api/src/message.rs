@@ -133,6 +133,21 @@ impl Flags {
     /// On a part: it answers itself or is answered by the provider, so it has no partner to look for (server tools).
     pub const SELF_CONTAINED: Flags = Flags(1 << 8);
 
+    /// Bits of the family, see [`Flags::family`].
+    const FAMILY_SHIFT: u32 = 16;
+    const FAMILY_BITS: u32 = 0xF;
+
+    /// Returns the family of a call or of an answer: only members of one family pair. 0 where a dialect has one kind of
+    /// call; in the Responses dialect each kind of call item is a family.
+    pub const fn family(self) -> u32 {
+        (self.0 >> Flags::FAMILY_SHIFT) & Flags::FAMILY_BITS
+    }
+    /// Returns these bits with a family, of which there are sixteen.
+    #[must_use]
+    pub const fn with_family(self, family: u32) -> Flags {
+        let others = self.0 & !(Flags::FAMILY_BITS << Flags::FAMILY_SHIFT);
+        Flags(others | ((family & Flags::FAMILY_BITS) << Flags::FAMILY_SHIFT))
+    }
     /// Tells whether every bit of `other` is set here.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
@@ -210,15 +225,7 @@ pub struct Message {
 impl Message {
     /// Makes a message with no marks, not yet counted and not yet numbered.
     pub fn new(role: Role, raw: impl Into<String>, parts: Vec<Part>) -> Self {
-        Message {
-            id: MessageId(0),
-            role,
-            flags: Flags::default(),
-            tokens: 0,
-            node: NodeId(0),
-            raw: raw.into(),
-            parts,
-        }
+        Message { id: MessageId(0), role, flags: Flags::default(), tokens: 0, node: NodeId(0), raw: raw.into(), parts }
     }
     /// Tells whether a person wrote this message.
     pub fn is_real_user(&self) -> bool {

@@ -43,7 +43,8 @@ impl<'a> Conversation<'a> {
     }
     fn view(&self, raw: &'a RawMessage<'a>) -> MessageView<'a> {
         let first = raw.first_part as usize;
-        let parts = first.checked_add(raw.part_count as usize).and_then(|end| self.raw.parts.as_slice().get(first..end));
+        let parts =
+            first.checked_add(raw.part_count as usize).and_then(|end| self.raw.parts.as_slice().get(first..end));
         MessageView { raw, parts: parts.unwrap_or(&[]) }
     }
 }

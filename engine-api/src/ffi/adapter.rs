@@ -71,7 +71,7 @@ pub fn create_engine(register: fn(&mut Registrar), name: RStr<'_>, settings_json
         let mut registrar = Registrar::default();
         register(&mut registrar);
         let engine = registrar.create(name.as_str(), &settings)?;
-        Ok(EngineBox::from_value(EngineAdapter(engine), TD_Opaque))
+        Ok(EngineBox::from_value(EngineAdapter(Guarded(Some(engine))), TD_Opaque))
     }))
 }
 
@@ -92,50 +92,74 @@ pub fn library_info(name: &str, version: &str, panic: &str) -> RString {
         .into()
 }
 
-struct EngineAdapter(Box<dyn ContextEngine>);
+/// Something of the engine's whose drop may panic: a panic that left the library would end the process.
+struct Guarded<T>(Option<T>);
+
+impl<T> Guarded<T> {
+    fn get(&self) -> Result<&T, EngineError> {
+        self.0.as_ref().ok_or_else(|| EngineError::internal("the engine was dropped already"))
+    }
+    fn get_mut(&mut self) -> Result<&mut T, EngineError> {
+        self.0.as_mut().ok_or_else(|| EngineError::internal("the engine was dropped already"))
+    }
+}
+
+impl<T> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        let inner = self.0.take();
+        let _ = guard::catch(|| {
+            drop(inner);
+            Ok(())
+        });
+    }
+}
+
+struct EngineAdapter(Guarded<Box<dyn ContextEngine>>);
 
 impl RawEngine for EngineAdapter {
     fn info(&self) -> RString {
-        guard::catch(|| to_json(&self.0.info(), "the engine's info")).unwrap_or_else(|_| "null".to_string()).into()
+        guard::catch(|| to_json(&self.0.get()?.info(), "the engine's info"))
+            .unwrap_or_else(|_| "null".to_string())
+            .into()
     }
     fn open_session(&self, services: ServicesRef<'_>, start_json: RStr<'_>) -> RawResult<SessionBox> {
         raw(guard::catch(|| {
             let start = from_json(start_json.as_str(), "the session's start")?;
-            let session = self.0.open_session(&Borrowed(services), &start)?;
-            Ok(SessionBox::from_value(SessionAdapter(Mutex::new(session)), TD_Opaque))
+            let session = self.0.get()?.open_session(&Borrowed(services), &start)?;
+            Ok(SessionBox::from_value(SessionAdapter(Mutex::new(Guarded(Some(session)))), TD_Opaque))
         }))
     }
     fn tool_schemas(&self) -> RawResult<RString> {
-        raw(guard::catch(|| Ok(to_json(&self.0.tool_schemas(), "the tool schemas")?.into())))
+        raw(guard::catch(|| Ok(to_json(&self.0.get()?.tool_schemas(), "the tool schemas")?.into())))
     }
     fn check_config(&self, settings_json: RStr<'_>) -> RawResult<RString> {
         raw(guard::catch(|| {
             let settings = from_json(settings_json.as_str(), "the engine's settings")?;
-            Ok(to_json(&self.0.check_config(&settings), "the remarks")?.into())
+            Ok(to_json(&self.0.get()?.check_config(&settings), "the remarks")?.into())
         }))
     }
     fn status(&self) -> RawResult<RString> {
-        raw(guard::catch(|| Ok(to_json(&self.0.status(), "the status")?.into())))
+        raw(guard::catch(|| Ok(to_json(&self.0.get()?.status(), "the status")?.into())))
     }
     fn shutdown(&self) -> RawResult<()> {
         raw(guard::catch(|| {
-            self.0.shutdown();
+            self.0.get()?.shutdown();
             Ok(())
         }))
     }
     fn self_test(&self, services: ServicesRef<'_>) -> RawResult<RString> {
-        raw(guard::catch(|| Ok(self.0.self_test(&Borrowed(services))?.into())))
+        raw(guard::catch(|| Ok(self.0.get()?.self_test(&Borrowed(services))?.into())))
     }
 }
 
 /// The lock is only ever tried: a re-entrant call, from inside a host service of the same session, must fail and not
 /// wait for itself.
-struct SessionAdapter(Mutex<Box<dyn EngineSession>>);
+struct SessionAdapter(Mutex<Guarded<Box<dyn EngineSession>>>);
 
 impl SessionAdapter {
     fn with<T>(&self, work: impl FnOnce(&mut dyn EngineSession) -> Result<T, EngineError>) -> RawResult<T> {
         raw(guard::catch(|| match self.0.try_lock() {
-            Ok(mut session) => work(session.as_mut()),
+            Ok(mut session) => work(session.get_mut()?.as_mut()),
             Err(TryLockError::WouldBlock) => Err(EngineError::new(
                 ErrorKind::Busy,
                 "the engine's session is in another call (re-entrant or concurrent)",
@@ -151,7 +175,12 @@ impl SessionAdapter {
         services: ServicesRef<'_>,
         conversation: RawConversation<'_>,
         request_json: RStr<'_>,
-        ask: impl FnOnce(&mut dyn EngineSession, &Borrowed<'_>, &Conversation<'_>, &R) -> Result<CompactionPlan, EngineError>,
+        ask: impl FnOnce(
+            &mut dyn EngineSession,
+            &Borrowed<'_>,
+            &Conversation<'_>,
+            &R,
+        ) -> Result<CompactionPlan, EngineError>,
     ) -> RawResult<RawPlan> {
         self.with(|session| {
             let request = from_json(request_json.as_str(), "the request")?;
@@ -161,15 +190,32 @@ impl SessionAdapter {
 }
 
 impl RawSession for SessionAdapter {
-    fn compress(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, request_json: RStr<'_>) -> RawResult<RawPlan> {
-        self.plan(services, conversation, request_json, |session, lent, view, request| session.compress(lent, view, request))
+    fn compress(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        request_json: RStr<'_>,
+    ) -> RawResult<RawPlan> {
+        self.plan(services, conversation, request_json, |session, lent, view, request| {
+            session.compress(lent, view, request)
+        })
     }
-    fn prune_tool_results(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, request_json: RStr<'_>) -> RawResult<RawPlan> {
+    fn prune_tool_results(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        request_json: RStr<'_>,
+    ) -> RawResult<RawPlan> {
         self.plan(services, conversation, request_json, |session, lent, view, request| {
             session.prune_tool_results(lent, view, request)
         })
     }
-    fn select_context(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, request_json: RStr<'_>) -> RawResult<RawPlan> {
+    fn select_context(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        request_json: RStr<'_>,
+    ) -> RawResult<RawPlan> {
         self.plan(services, conversation, request_json, |session, lent, view, request| {
             session.select_context(lent, view, request)
         })
@@ -216,7 +262,12 @@ impl RawSession for SessionAdapter {
             session.on_session_start(&Borrowed(services), &from_json(start_json.as_str(), "the session's start")?)
         })
     }
-    fn on_lifecycle(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, event_json: RStr<'_>) -> RawResult<()> {
+    fn on_lifecycle(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        event_json: RStr<'_>,
+    ) -> RawResult<()> {
         self.with(|session| {
             let event = from_json(event_json.as_str(), "the event")?;
             session.on_lifecycle(&Borrowed(services), &Conversation::from_raw(conversation), &event)
@@ -225,7 +276,12 @@ impl RawSession for SessionAdapter {
     fn carry_over(&self, services: ServicesRef<'_>, from_session_id: RStr<'_>) -> RawResult<()> {
         self.with(|session| session.carry_over(&Borrowed(services), from_session_id.as_str()))
     }
-    fn on_turn_complete(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, end_json: RStr<'_>) -> RawResult<()> {
+    fn on_turn_complete(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        end_json: RStr<'_>,
+    ) -> RawResult<()> {
         self.with(|session| {
             let end = from_json(end_json.as_str(), "the turn's end")?;
             session.on_turn_complete(&Borrowed(services), &Conversation::from_raw(conversation), &end)
@@ -240,7 +296,12 @@ impl RawSession for SessionAdapter {
     fn pending(&self) -> RawResult<RString> {
         self.with(|session| Ok(session.pending().to_string().into()))
     }
-    fn maintain(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, budget_ms: u64) -> RawResult<bool> {
+    fn maintain(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        budget_ms: u64,
+    ) -> RawResult<bool> {
         self.with(|session| session.maintain(&Borrowed(services), &Conversation::from_raw(conversation), budget_ms))
     }
     fn handle_tool_call(

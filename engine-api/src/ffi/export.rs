@@ -18,6 +18,8 @@
 /// export_engine!(name = "mine", new = crate::new);
 /// # fn main() {}
 /// ```
+// `crate` is meant: the module that this expands to stands at the root of the engine's crate.
+#[allow(clippy::crate_in_macro_def)]
 #[macro_export]
 macro_rules! export_engine {
     (name = $name:literal, new = $new:path $(,)?) => {
@@ -63,21 +65,23 @@ macro_rules! export_plugin {
             // What abi_stable's own export attribute emits, without asking the engine to depend on abi_stable.
             #[no_mangle]
             #[allow(non_upper_case_globals)]
-            pub static _1as_0lib_1header_0root_bmodule_bloader: LibHeader = // SAFETY: `erased` returns the root module through abi_stable's own loader, and the layout that the header
-            // carries is that of the module's type.
-            unsafe { LibHeader::from_constructor::<$crate::__private::EngineModRef>(erased, CheckTypeLayout::Yes) };
+            pub static _1as_0lib_1header_0root_bmodule_bloader: LibHeader =
+                // SAFETY: `erased` returns the root module through abi_stable's own loader, and the layout that the header
+                // carries is that of the module's type.
+                unsafe {
+                    LibHeader::from_constructor::<$crate::__private::EngineModRef>(erased, CheckTypeLayout::Yes)
+                };
 
             #[no_mangle]
-            #[cfg_attr(any(target_os = "linux", target_os = "android", target_os = "freebsd"), link_section = ".ctxengine")]
+            #[cfg_attr(
+                any(target_os = "linux", target_os = "android", target_os = "freebsd"),
+                link_section = ".ctxengine"
+            )]
             #[cfg_attr(windows, link_section = ".ctxeng")]
             #[cfg_attr(target_vendor = "apple", link_section = "__DATA,__ctxengine")]
             #[used]
-            pub static CONTEXT_ENGINE_NOTE: [u8; $crate::__private::NOTE_LEN] = $crate::__private::note(
-                $name,
-                env!("CARGO_PKG_VERSION"),
-                $crate::API_VERSION,
-                cfg!(panic = "abort"),
-            );
+            pub static CONTEXT_ENGINE_NOTE: [u8; $crate::__private::NOTE_LEN] =
+                $crate::__private::note($name, env!("CARGO_PKG_VERSION"), $crate::API_VERSION, cfg!(panic = "abort"));
         }
     };
 }

@@ -41,7 +41,11 @@ pub fn module_info(module: EngineModRef) -> Result<ModuleInfo, EngineError> {
 }
 
 /// Makes an engine of a loaded library.
-pub fn foreign_engine(module: EngineModRef, name: &str, settings: &Value) -> Result<Box<dyn ContextEngine>, EngineError> {
+pub fn foreign_engine(
+    module: EngineModRef,
+    name: &str,
+    settings: &Value,
+) -> Result<Box<dyn ContextEngine>, EngineError> {
     let settings = to_json(settings, "the engine's settings")?;
     let engine = safe((module.create())(name.into(), settings.as_str().into()))?;
     let info = from_json(engine.info().as_str(), "the engine's info")?;
@@ -57,7 +61,11 @@ impl ContextEngine for ForeignEngine {
     fn info(&self) -> EngineInfo {
         self.info.clone()
     }
-    fn open_session(&self, services: &dyn HostServices, start: &SessionStart) -> Result<Box<dyn EngineSession>, EngineError> {
+    fn open_session(
+        &self,
+        services: &dyn HostServices,
+        start: &SessionStart,
+    ) -> Result<Box<dyn EngineSession>, EngineError> {
         let start = to_json(start, "the session's start")?;
         let session = safe(self.engine.open_session(Lent(services).lend(), start.as_str().into()))?;
         Ok(Box::new(ForeignSession(session)))

@@ -23,7 +23,10 @@ pub fn catch<T>(work: impl FnOnce() -> Result<T, EngineError>) -> Result<T, Engi
         Ok(result) => result,
         Err(payload) => {
             let place = PLACE.with(|place| place.borrow_mut().take()).unwrap_or_default();
-            Err(EngineError::new(ErrorKind::Panicked, format!("the engine panicked: {}{}", panic_message(payload), place)))
+            Err(EngineError::new(
+                ErrorKind::Panicked,
+                format!("the engine panicked: {}{}", panic_message(payload), place),
+            ))
         }
     }
 }

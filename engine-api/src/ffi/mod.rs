@@ -150,9 +150,24 @@ pub type ServicesRef<'a> = RawServices_TO<'a, RRef<'a, ()>>;
 /// An engine's session of one conversation.
 #[sabi_trait]
 pub trait RawSession: Send + Sync + 'static {
-    fn compress(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, request_json: RStr<'_>) -> RawResult<RawPlan>;
-    fn prune_tool_results(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, request_json: RStr<'_>) -> RawResult<RawPlan>;
-    fn select_context(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, request_json: RStr<'_>) -> RawResult<RawPlan>;
+    fn compress(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        request_json: RStr<'_>,
+    ) -> RawResult<RawPlan>;
+    fn prune_tool_results(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        request_json: RStr<'_>,
+    ) -> RawResult<RawPlan>;
+    fn select_context(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        request_json: RStr<'_>,
+    ) -> RawResult<RawPlan>;
     fn should_compress(&self, prompt_tokens_json: RStr<'_>) -> RawResult<RString>;
     fn should_compress_preflight(&self, conversation: RawConversation<'_>, rough_json: RStr<'_>) -> RawResult<RString>;
     fn should_defer_preflight(&self, rough_json: RStr<'_>) -> RawResult<bool>;
@@ -161,12 +176,23 @@ pub trait RawSession: Send + Sync + 'static {
     fn update_from_response(&self, usage_json: RStr<'_>) -> RawResult<()>;
     fn update_model(&self, model_json: RStr<'_>) -> RawResult<()>;
     fn on_session_start(&self, services: ServicesRef<'_>, start_json: RStr<'_>) -> RawResult<()>;
-    fn on_lifecycle(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, event_json: RStr<'_>) -> RawResult<()>;
+    fn on_lifecycle(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        event_json: RStr<'_>,
+    ) -> RawResult<()>;
     fn carry_over(&self, services: ServicesRef<'_>, from_session_id: RStr<'_>) -> RawResult<()>;
-    fn on_turn_complete(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, end_json: RStr<'_>) -> RawResult<()>;
+    fn on_turn_complete(
+        &self,
+        services: ServicesRef<'_>,
+        conversation: RawConversation<'_>,
+        end_json: RStr<'_>,
+    ) -> RawResult<()>;
     fn plan_result(&self, result_json: RStr<'_>) -> RawResult<()>;
     fn pending(&self) -> RawResult<RString>;
-    fn maintain(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, budget_ms: u64) -> RawResult<bool>;
+    fn maintain(&self, services: ServicesRef<'_>, conversation: RawConversation<'_>, budget_ms: u64)
+        -> RawResult<bool>;
     fn handle_tool_call(
         &self,
         services: ServicesRef<'_>,

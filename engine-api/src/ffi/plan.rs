@@ -36,9 +36,12 @@ impl From<CompactionPlan> for RawPlan {
     fn from(plan: CompactionPlan) -> Self {
         let steps = plan.steps.into_iter().map(|one| match one {
             Step::Keep(span) => RawStep { first: span.first as u64, last: span.last as u64, ..step(KEEP) },
-            Step::Rewrite { message, part, text } => {
-                RawStep { first: message as u64, part: part.min(u32::MAX as usize) as u32, text: text.into(), ..step(REWRITE) }
-            }
+            Step::Rewrite { message, part, text } => RawStep {
+                first: message as u64,
+                part: part.min(u32::MAX as usize) as u32,
+                text: text.into(),
+                ..step(REWRITE)
+            },
             Step::Summary(summary) => RawStep {
                 kind: summary.kind.code(),
                 depth: summary.depth,
