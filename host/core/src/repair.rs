@@ -235,6 +235,11 @@ impl Repair<'_> {
                 out.push(entry);
                 continue;
             }
+            // No role of this dialect: nobody reads what it says, and an answer in it answers nothing.
+            if matches!(entry.message.role, Role::Tool | Role::Other) {
+                self.drop_entry(&entry, "a message in a role that the dialect does not have left");
+                continue;
+            }
             let blank: Vec<usize> = (0..)
                 .zip(&entry.message.parts)
                 .filter(|(_, part)| part.kind == PartKind::Text && part.text.trim().is_empty())

@@ -92,7 +92,9 @@ fn message<'a>(object: Object<'a>) -> Parsed<'a> {
 
 /// Returns what pairs a call with its output; the oldest kind of shell call may have only an item id.
 fn id(object: &Object<'_>) -> String {
-    object.text("call_id").or_else(|| object.text("id")).unwrap_or_default().into_owned()
+    let is_shell = matches!(object.text("type").as_deref(), Some("local_shell_call" | "local_shell_call_output"));
+    let own = || if is_shell { object.text("id") } else { None };
+    object.text("call_id").or_else(own).unwrap_or_default().into_owned()
 }
 
 fn call_part(known: &CallKind, object: &Object<'_>) -> Part {
