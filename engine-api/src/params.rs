@@ -265,6 +265,10 @@ pub struct CompressRequest {
     pub keep_exchanges: u32,
     /// Completions that this call may ask for; 0 means none at all.
     pub completions_max: u32,
+    /// Where the host would ask: the cheapest model that fits. An engine may ask another.
+    pub completion_model: Option<crate::services::CompletionModel>,
+    /// The window of that model in tokens; 0 where it is not known.
+    pub completion_window: u64,
     /// Model and budgets.
     pub model: ModelInfo,
 }

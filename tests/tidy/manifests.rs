@@ -5,7 +5,7 @@ use crate::{Problem, assert_none};
 use std::fs;
 
 /// Who may know whom among the crates of the workspace. An arrow that is not here is a decision: say why in the commit.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("engine-api", &[]),
     ("engine-kit", &["engine-api"]),
     ("engine-compressor", &["engine-api", "engine-kit"]),
@@ -15,7 +15,12 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("host-wire", &["engine-api"]),
     ("host-tokens", &["engine-api"]),
     ("host-registry", &["engine-api", "engine-compressor", "host-core"]),
-    ("host-runtime", &["engine-api", "host-config", "host-core", "host-tokens", "host-registry", "host-wire"]),
+    ("host-redact", &[]),
+    ("host-llm", &["engine-api", "host-config", "host-core", "host-redact"]),
+    (
+        "host-runtime",
+        &["engine-api", "host-config", "host-core", "host-tokens", "host-redact", "host-registry", "host-wire"],
+    ),
     ("host-import", &["engine-api", "host-wire"]),
     (
         "host-cli",
@@ -28,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "host-registry",
             "host-runtime",
             "host-import",
+            "host-llm",
         ],
     ),
     ("xtask", &["host-registry", "host-cli"]),
@@ -40,7 +46,7 @@ const FIXTURE_ENGINES: &str = "tests/fixture-engines/*";
 const TESTS: &str = "host-tests";
 
 /// Crates that cost much to build or to trust, and the only crates that may name them.
-const HOMES: [(&str, &[&str]); 9] = [
+const HOMES: [(&str, &[&str]); 10] = [
     ("abi_stable", &["engine-api", "host-registry"]),
     ("libloading", &["host-registry"]),
     ("inventory", &["host-registry"]),
@@ -50,6 +56,7 @@ const HOMES: [(&str, &[&str]); 9] = [
     ("tiktoken-rs", &["host-tokens"]),
     ("clap", &["host-cli", "xtask"]),
     ("flate2", &["host-import"]),
+    ("reqwest", &["host-llm"]),
 ];
 
 /// Heavy crates that tests may use anywhere: transcripts are kept compressed.

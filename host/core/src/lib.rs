@@ -20,6 +20,7 @@ mod sample;
 mod scribe;
 mod session;
 pub mod shrink;
+pub mod summariser;
 pub mod validate;
 pub mod words;
 

@@ -6,12 +6,10 @@
 mod live;
 mod mend;
 mod recall;
-mod redact;
 mod scribe;
 mod services;
 
 pub use live::{CONTEXT_LENGTH_DEFAULT, LiveSession, Options, RuntimeError};
 pub use mend::mend;
 pub use recall::{HITS_DEFAULT, HITS_MAX, RecallBook};
-pub use redact::redact;
 pub use scribe::WireScribe;

@@ -95,7 +95,7 @@ impl HostServices for CallServices {
         self.settings.clone()
     }
     fn redact(&self, text: &str) -> String {
-        crate::redact::redact(text)
+        host_redact::redact(text)
     }
     fn log(&self, level: LogLevel, message: &str, _fields: &Value) {
         let mut log = lock(&self.log);
