@@ -133,6 +133,18 @@ pub(crate) struct CompactArgs {
     /// What summaries should dwell on
     #[arg(long, value_name = "T")]
     pub(crate) focus: Option<String>,
+    /// Keep this many of the newest exchanges whole, each a request and what followed
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) keep: Option<u32>,
+    /// Let the summariser see this file of the client's memory, without secrets and cut to 6,000 characters
+    #[arg(long, value_name = "FILE")]
+    pub(crate) memory: Option<PathBuf>,
+    /// Ask no model: summaries are made from the conversation itself
+    #[arg(long)]
+    pub(crate) offline: bool,
+    /// Seconds since the conversation's last message, for compression.idle_compact_after_seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true)]
+    pub(crate) idle: u64,
     /// Compact whatever the token count says
     #[arg(long)]
     pub(crate) force: bool,
@@ -155,6 +167,9 @@ pub(crate) struct CompactArgs {
     /// Estimate tokens in place of counting them
     #[arg(long)]
     pub(crate) estimate: bool,
+    /// What a person wrote after Hermes' /compress: a focus, `here [N]`, `up to here [N]`, `--keep N`, `--preview`
+    #[arg(last = true, value_name = "WORDS")]
+    pub(crate) words: Vec<String>,
 }
 
 /// A wire dialect to write.

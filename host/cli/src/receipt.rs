@@ -5,6 +5,7 @@ use crate::ui::{bold, dim, green, yellow};
 use crate::words::{change, counted, grouped, table};
 use engine_api::Basis;
 use host_core::receipt::{Fate, Receipt, What};
+use host_core::summariser::Call;
 use host_import::{Problem, Severity};
 
 /// Runs of messages that the text shows; the JSON document has them all.
@@ -61,8 +62,11 @@ pub(crate) fn text(receipt: &Receipt, beside: &Beside<'_>) -> String {
             &format!("{count} neither kept nor quoted within the budget; only the input has them"),
         );
     }
-    if receipt.completions > 0 {
-        page.fact("model calls", &counted(u64::from(receipt.completions), "completion"));
+    if !receipt.summariser.is_empty() {
+        page.fact("summaries by", &safe::line(&receipt.summariser));
+    }
+    for call in &receipt.calls {
+        page.fact("model call", &model_call(call));
     }
     if !beside.written_to.is_empty() {
         page.fact("written to", &beside.written_to);
@@ -135,6 +139,15 @@ fn tokens(receipt: &Receipt) -> String {
         grouped(*target_tokens),
         share(*tokens_after, *target_tokens)
     )
+}
+
+fn model_call(call: &Call) -> String {
+    let seconds = call.elapsed_ms as f64 / 1000.0;
+    let tokens = match (call.prompt_tokens, call.completion_tokens) {
+        (0, 0) => String::new(),
+        (read, written) => format!(", {} tokens read and {} written", grouped(read), grouped(written)),
+    };
+    format!("{} at {}: {} in {seconds:.1} s{tokens}", safe::line(&call.model), safe::line(&call.endpoint), safe::line(&call.outcome))
 }
 
 fn share(part: u64, whole: u64) -> String {

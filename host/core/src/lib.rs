@@ -11,8 +11,10 @@ pub mod draft;
 pub mod frame;
 pub mod grammar;
 pub mod ladder;
+pub mod manual;
 pub mod outgoing;
 pub mod policy;
+pub mod pressure;
 pub mod receipt;
 pub mod repair;
 #[cfg(test)]
@@ -27,6 +29,7 @@ pub mod words;
 pub use apply::Rejection;
 pub use breaker::Breaker;
 pub use draft::{Draft, Entry, Origin, Written};
+pub use pressure::Pressure;
 pub use receipt::{Fate, Receipt};
 pub use scribe::{PartChange, Scribe};
 pub use session::{Node, Session};

@@ -2,16 +2,35 @@
 //!
 //! Pure: it sees counts and settings, never messages, so each rule can be tested with numbers.
 
-use crate::breaker::Breaker;
+use crate::pressure::{OVERFLOWS_MAX, Pressure};
 use engine_api::{Decision as EngineDecision, PromptTokens, Trigger};
 use host_config::{Budgets, Config};
 
 /// Messages below which the safety valve stays shut; Hermes uses the same.
 const HYGIENE_MESSAGES_MIN: usize = 4;
 
+/// Why a decision is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A request is about to be sent, so long after the one before.
+    Request {
+        /// Seconds since the conversation's last message; 0 if that is not known.
+        idle_seconds: u64,
+    },
+    /// A person asked for it.
+    Manual,
+    /// The provider refused the request as too long.
+    Overflow {
+        /// How often it has refused this request, from 1.
+        attempt: u32,
+    },
+}
+
 /// What a decision is made on.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Situation<'a> {
+    /// Why it is asked for.
+    pub cause: Cause,
     /// The user's settings.
     pub config: &'a Config,
     /// What they come to for this model.
@@ -22,10 +41,8 @@ pub struct Situation<'a> {
     pub message_count: usize,
     /// What the engine says.
     pub engine: EngineDecision,
-    /// A person asked for it.
-    pub forced: bool,
-    /// What earlier compactions came to.
-    pub breaker: Breaker,
+    /// What earlier requests and compactions came to.
+    pub pressure: &'a mut Pressure,
 }
 
 /// The decision with its reason.
@@ -45,44 +62,78 @@ pub enum Decision {
 }
 
 /// Decides.
-pub fn decide(situation: &Situation<'_>) -> Decision {
-    let Situation { config, budgets, prompt_tokens, message_count, engine, forced, breaker } = situation;
+pub fn decide(situation: Situation<'_>) -> Decision {
+    let Situation { cause, config, budgets, prompt_tokens, message_count, engine, pressure } = situation;
     let tokens = prompt_tokens.count;
+    let threshold = budgets.threshold_tokens;
     // A compaction that does not end below its own threshold would fire again at once.
-    let target_tokens = budgets.threshold_tokens.min(tokens.saturating_sub(1));
+    let target_tokens = threshold.min(tokens.saturating_sub(1));
     let compact = |trigger, reason| Decision::Compact { trigger, reason, target_tokens };
-    if *forced {
-        return compact(Trigger::Manual, "asked for".to_owned());
-    }
-    if !config.compression.enabled {
+    let idle_seconds = match cause {
+        Cause::Manual => return compact(Trigger::Manual, "asked for".to_owned()),
+        Cause::Overflow { attempt } => return on_overflow(attempt, config, target_tokens),
+        Cause::Request { idle_seconds } => idle_seconds,
+    };
+    let compression = &config.compression;
+    if !compression.enabled {
         return Decision::Keep("compression.enabled is false".to_owned());
     }
-    if let Some(why) = breaker.blocks(tokens) {
+    if let Some(why) = pressure.blocks(tokens) {
         return Decision::Keep(why);
     }
-    let messages_max = config.compression.hygiene_hard_message_limit;
-    if messages_max > 0 && *message_count >= messages_max {
+    let messages_max = compression.hygiene_hard_message_limit;
+    if messages_max > 0 && message_count >= messages_max {
         return compact(
             Trigger::Hygiene,
             format!("{message_count} messages reach compression.hygiene_hard_message_limit, {messages_max}"),
         );
     }
-    if tokens >= budgets.hygiene_tokens && *message_count >= HYGIENE_MESSAGES_MIN {
+    if let Some(why) = pressure.defers(prompt_tokens, threshold, budgets.window) {
+        return Decision::Keep(why);
+    }
+    if tokens >= budgets.hygiene_tokens && message_count >= HYGIENE_MESSAGES_MIN {
         let reason = format!("{tokens} tokens reach {} (85 % of the window)", budgets.hygiene_tokens);
         return compact(Trigger::Hygiene, reason);
     }
-    if !engine.host_decides {
-        return if engine.compress {
-            compact(Trigger::Threshold, engine.reason.clone())
-        } else {
-            Decision::Keep(engine.reason.clone())
-        };
+    let keep = if engine.host_decides {
+        if tokens >= threshold {
+            return compact(Trigger::Threshold, format!("{tokens} tokens reach the threshold of {threshold}"));
+        }
+        format!("{tokens} tokens are below the threshold of {threshold}")
+    } else if engine.compress {
+        return compact(Trigger::Threshold, engine.reason);
+    } else {
+        engine.reason
+    };
+    let idle_after = compression.idle_compact_after_seconds;
+    if idle_after > 0 && idle_seconds >= idle_after && tokens > budgets.idle_floor_tokens {
+        let reason = format!(
+            "idle for {idle_seconds} s (compression.idle_compact_after_seconds is {idle_after}), and {tokens} tokens \
+             are more than the {} that an idle conversation may have",
+            budgets.idle_floor_tokens
+        );
+        return compact(Trigger::Idle, reason);
     }
-    let threshold = budgets.threshold_tokens;
-    if tokens >= threshold {
-        return compact(Trigger::Threshold, format!("{tokens} tokens reach the threshold of {threshold}"));
+    Decision::Keep(keep)
+}
+
+/// Each refusal of the same request asks for a smaller one; the last for the smallest there is.
+fn on_overflow(attempt: u32, config: &Config, target_tokens: u64) -> Decision {
+    if !config.compression.enabled {
+        return Decision::Keep("the request is too long for the provider, and compression.enabled is false".to_owned());
     }
-    Decision::Keep(format!("{tokens} tokens are below the threshold of {threshold}"))
+    if attempt > OVERFLOWS_MAX {
+        return Decision::Keep(format!(
+            "the provider refused the request {attempt} times, the last time at the smallest legal context"
+        ));
+    }
+    let target_tokens = match attempt {
+        0 | 1 => target_tokens,
+        OVERFLOWS_MAX => 1,
+        _ => target_tokens / 2,
+    };
+    let reason = format!("the provider refused the request as too long (attempt {attempt} of {OVERFLOWS_MAX})");
+    Decision::Compact { trigger: Trigger::Overflow, reason, target_tokens }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::draft::{Entry, Origin, Outcome, Written};
 use crate::ladder::{Attempt, Rung};
 use crate::session::Session;
+use crate::summariser::Call;
 use crate::validate::Context;
 use engine_api::{Basis, MessageId, NodeId, Trigger};
 use serde::Serialize;
@@ -114,6 +115,10 @@ pub struct Receipt {
     pub summaries: Vec<SummaryLine>,
     /// Completions that the engine asked for.
     pub completions: u32,
+    /// Which model was to write summaries and why, or why none was.
+    pub summariser: String,
+    /// The requests to models that this compaction caused, in order.
+    pub calls: Vec<Call>,
     /// The rungs that were tried.
     pub attempts: Vec<Attempt>,
     /// The rung in use.

@@ -125,6 +125,23 @@ impl Session {
         self.overhead_tokens + self.view.iter().map(|message| u64::from(message.tokens)).sum::<u64>()
     }
 
+    /// Counts every message anew, for a model with another vocabulary.
+    pub fn recount(&mut self, measure: &dyn Fn(&mut Message), overhead_tokens: u64) {
+        let mut counted: HashMap<MessageId, Arc<Message>> = HashMap::with_capacity(self.transcript.len());
+        for slot in &mut self.transcript {
+            measure(Arc::make_mut(slot));
+            counted.insert(slot.id, Arc::clone(slot));
+        }
+        for slot in &mut self.view {
+            match counted.get(&slot.id) {
+                Some(message) => *slot = Arc::clone(message),
+                None => measure(Arc::make_mut(slot)),
+            }
+        }
+        self.overhead_tokens = overhead_tokens;
+        self.revision += 1;
+    }
+
     /// Returns a summary node.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)

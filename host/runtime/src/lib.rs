@@ -3,13 +3,15 @@
 //! [`LiveSession`] holds one conversation and its engine's session. It asks the engine on a thread of its own, takes
 //! the proposal down the host's ladder, and gives back the message list with a receipt.
 
+mod compaction;
+mod completions;
 mod live;
 mod mend;
 mod recall;
 mod scribe;
 mod services;
 
-pub use live::{CONTEXT_LENGTH_DEFAULT, LiveSession, Options, RuntimeError};
+pub use live::{CONTEXT_LENGTH_DEFAULT, Canceller, LiveSession, Options, RuntimeError};
 pub use mend::mend;
 pub use recall::{HITS_DEFAULT, HITS_MAX, RecallBook};
 pub use scribe::WireScribe;

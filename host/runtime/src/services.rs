@@ -1,5 +1,7 @@
 //! What the host lends an engine during a call.
 
+use crate::completions::Completions;
+use crate::live::CALL_SECONDS_MAX;
 use crate::recall::RecallBook;
 use engine_api::json::{Value, json};
 use engine_api::{
@@ -48,7 +50,26 @@ pub(crate) struct CallServices {
     pub(crate) log: Arc<Mutex<Vec<String>>>,
     pub(crate) started: Instant,
     pub(crate) deadline: Duration,
-    pub(crate) cancelled: AtomicBool,
+    pub(crate) cancelled: Arc<AtomicBool>,
+    pub(crate) completions: Arc<Completions>,
+}
+
+impl CallServices {
+    /// Makes the services of a call that needs no state, no settings and no model.
+    pub(crate) fn plain(counter: Arc<Counter>, book: RecallBook) -> Arc<CallServices> {
+        Arc::new(CallServices {
+            counter,
+            book,
+            state: Arc::default(),
+            settings: Value::Null,
+            data_dir: None,
+            log: Arc::default(),
+            started: Instant::now(),
+            deadline: Duration::from_secs(CALL_SECONDS_MAX),
+            cancelled: Arc::default(),
+            completions: Completions::none(),
+        })
+    }
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -57,10 +78,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl HostServices for CallServices {
     fn complete(&self, request: &CompletionRequest) -> Result<Completion, EngineError> {
-        Err(EngineError::new(
-            ErrorKind::Summariser,
-            format!("no model is asked for \"{}\": summaries are made offline", request.task),
-        ))
+        self.completions.complete(request, &|| self.cancelled())
     }
     fn count_tokens(&self, text: &str) -> u64 {
         u64::from(self.counter.count(text))

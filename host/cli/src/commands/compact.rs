@@ -17,6 +17,7 @@ use host_runtime::{LiveSession, Options};
 use host_wire::Document;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Where the conversation goes.
@@ -79,7 +80,11 @@ struct Reply {
 }
 
 pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status, CliError> {
-    let target = target(args)?;
+    let manual = host_core::manual::read(&args.words.join(" "));
+    for refused in &manual.refused {
+        ui.warn(refused);
+    }
+    let target = if manual.is_preview { Target::Nowhere } else { target(args)? };
     let place = Place::open(global, ui);
     let Input { name, format, conversation, place: at, conversation_count, problems, problems_suppressed } =
         input::read(&args.input, ui)?;
@@ -95,8 +100,12 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
         engine: args.engine.clone(),
         model: args.model.clone(),
         context_length: args.context_length,
-        force: args.force,
-        focus: args.focus.clone().unwrap_or_default(),
+        // Words after `--` are a person's /compress.
+        force: args.force || !args.words.is_empty(),
+        focus: args.focus.clone().unwrap_or(manual.focus),
+        keep_exchanges: args.keep.or(manual.keep_exchanges).unwrap_or(0),
+        memory_context: args.memory.as_deref().map(memory).transpose()?.unwrap_or_default(),
+        idle_seconds: args.idle,
         reported_tokens,
         estimate: args.estimate,
     };
@@ -189,6 +198,17 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
         print_reply(reply, &target, ui)?;
     }
     Ok(status)
+}
+
+/// Bytes of a memory file that are read; what is used of it is far shorter.
+const MEMORY_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Reads the client's memory.
+fn memory(path: &Path) -> Result<String, CliError> {
+    let file = std::fs::File::open(path).map_err(|error| CliError::io("read", path, &error))?;
+    let mut bytes = Vec::new();
+    file.take(MEMORY_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| CliError::io("read", path, &error))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Says where the conversation goes, and refuses what could not work or would destroy the input.

@@ -1,6 +1,7 @@
 //! The receipt's text, as a person sees it.
 
 use super::*;
+use engine_api::CompletionModel;
 use engine_api::{MessageId, NodeId, Trigger};
 use expect_test::{Expect, expect};
 use host_core::receipt::SummaryLine;
@@ -39,6 +40,8 @@ fn receipt() -> Receipt {
         ],
         summaries: vec![SummaryLine { node: NodeId(1), depth: 0, messages: 378, tokens: 1_204 }],
         completions: 0,
+        summariser: String::new(),
+        calls: Vec::new(),
         attempts: Vec::new(),
         rung: None,
         fallbacks: Vec::new(),
@@ -92,6 +95,16 @@ fn what_went_otherwise_is_said_with_its_reason() {
     receipt.notes = vec!["evil \u{1b}[2J\nnote".to_owned()];
     receipt.user_messages_not_quoted = 2;
     receipt.completions = 1;
+    receipt.summariser = "gpt-5-mini: 61,000 tokens cost less there than 140,000 here".to_owned();
+    receipt.calls = vec![Call {
+        model: "gpt-5-mini".to_owned(),
+        endpoint: "https://api.example:443".to_owned(),
+        on: CompletionModel::Auxiliary,
+        outcome: "answered".to_owned(),
+        elapsed_ms: 2_140,
+        prompt_tokens: 61_000,
+        completion_tokens: 1_204,
+    }];
     receipt.fates.truncate(1);
     let problems: Vec<Problem> = (1..=7)
         .map(|line| Problem { line: Some(line), severity: Severity::Lost, what: "is not JSON".to_owned() })
@@ -121,7 +134,8 @@ fn what_went_otherwise_is_said_with_its_reason() {
               counted by   estimated: o200k_base stands in for the model's own vocabulary; decided on 210,000 tokens that the provider reported
               messages     412 → 33: kept 2
               user's words 2 user messages neither kept nor quoted within the budget; only the input has them
-              model calls  1 completion
+              summaries by gpt-5-mini: 61,000 tokens cost less there than 140,000 here
+              model call   gpt-5-mini at https://api.example:443: answered in 2.1 s, 61,000 tokens read and 1,204 written
               written to   out.json
               SUMMARY NODE  DEPTH  MESSAGES  TOKENS
               1                 0       378   1,204

@@ -2,61 +2,112 @@
 use super::*;
 use engine_api::Basis;
 
-fn decide_at(
+struct Case {
     tokens: u64,
     messages: usize,
-    change: impl FnOnce(&mut Config, &mut EngineDecision, &mut bool),
-) -> Decision {
-    let mut config = Config::default();
-    let (mut engine, mut forced) = (EngineDecision::host_decides(), false);
-    change(&mut config, &mut engine, &mut forced);
-    let budgets = host_config::budgets(&config, "some-model", 200_000, None);
-    decide(&Situation {
-        config: &config,
+    cause: Cause,
+    config: Config,
+    engine: EngineDecision,
+    pressure: Pressure,
+}
+
+fn at(tokens: u64, messages: usize) -> Case {
+    let (config, engine, pressure) = (Config::default(), EngineDecision::host_decides(), Pressure::default());
+    Case { tokens, messages, cause: Cause::Request { idle_seconds: 0 }, config, engine, pressure }
+}
+
+fn decided(mut case: Case) -> Decision {
+    let budgets = host_config::budgets(&case.config, "some-model", 200_000, None);
+    decide(Situation {
+        cause: case.cause,
+        config: &case.config,
         budgets: &budgets,
-        prompt_tokens: PromptTokens { count: tokens, basis: Basis::Counted },
-        message_count: messages,
-        engine,
-        forced,
-        breaker: Breaker::default(),
+        prompt_tokens: PromptTokens { count: case.tokens, basis: Basis::Counted },
+        message_count: case.messages,
+        engine: case.engine,
+        pressure: &mut case.pressure,
     })
 }
 
-fn trigger(decision: &Decision) -> Option<Trigger> {
-    match decision {
-        Decision::Compact { trigger, .. } => Some(*trigger),
+fn trigger(case: Case) -> Option<Trigger> {
+    match decided(case) {
+        Decision::Compact { trigger, .. } => Some(trigger),
+        Decision::Keep(_) => None,
+    }
+}
+
+fn target(case: Case) -> Option<u64> {
+    match decided(case) {
+        Decision::Compact { target_tokens, .. } => Some(target_tokens),
         Decision::Keep(_) => None,
     }
 }
 
 #[test]
 fn the_threshold_of_a_200k_window_is_150k() {
-    assert_eq!(trigger(&decide_at(149_999, 100, |_, _, _| {})), None);
-    assert_eq!(trigger(&decide_at(150_000, 100, |_, _, _| {})), Some(Trigger::Threshold));
+    assert_eq!(trigger(at(149_999, 100)), None);
+    assert_eq!(trigger(at(150_000, 100)), Some(Trigger::Threshold));
 }
 
 #[test]
 fn the_safety_valve_opens_at_85_percent_even_if_the_engine_declines() {
-    let declines = |_: &mut Config, engine: &mut EngineDecision, _: &mut bool| *engine = EngineDecision::keep(0, "no");
-    assert_eq!(trigger(&decide_at(169_999, 100, declines)), None);
-    assert_eq!(trigger(&decide_at(170_000, 100, declines)), Some(Trigger::Hygiene));
-    assert_eq!(trigger(&decide_at(170_000, 3, declines)), None);
+    let declining = |tokens, messages| Case { engine: EngineDecision::keep(0, "no"), ..at(tokens, messages) };
+    assert_eq!(trigger(declining(169_999, 100)), None);
+    assert_eq!(trigger(declining(170_000, 100)), Some(Trigger::Hygiene));
+    assert_eq!(trigger(declining(170_000, 3)), None);
 }
 
 #[test]
 fn the_message_limit_counts_messages() {
-    assert_eq!(trigger(&decide_at(1_000, 4_999, |_, _, _| {})), None);
-    assert_eq!(trigger(&decide_at(1_000, 5_000, |_, _, _| {})), Some(Trigger::Hygiene));
+    assert_eq!(trigger(at(1_000, 4_999)), None);
+    assert_eq!(trigger(at(1_000, 5_000)), Some(Trigger::Hygiene));
 }
 
 #[test]
 fn a_person_is_obeyed_even_when_compression_is_off() {
-    let off = decide_at(190_000, 100, |config, _, _| config.compression.enabled = false);
-    assert_eq!(trigger(&off), None);
-    let forced = decide_at(1_000, 10, |config, _, forced| {
-        config.compression.enabled = false;
-        *forced = true;
-    });
-    assert_eq!(trigger(&forced), Some(Trigger::Manual));
-    assert!(matches!(forced, Decision::Compact { target_tokens: 999, .. }));
+    let mut off = at(190_000, 100);
+    off.config.compression.enabled = false;
+    assert_eq!(trigger(off), None);
+    let mut forced = Case { cause: Cause::Manual, ..at(1_000, 10) };
+    forced.config.compression.enabled = false;
+    let decision = decided(forced);
+    assert!(matches!(decision, Decision::Compact { trigger: Trigger::Manual, target_tokens: 999, .. }));
+}
+
+#[test]
+fn a_resumed_conversation_is_compacted_when_it_is_large_and_was_idle_long_enough() {
+    let idle = |tokens, seconds, after| {
+        let mut case = Case { cause: Cause::Request { idle_seconds: seconds }, ..at(tokens, 100) };
+        case.config.compression.idle_compact_after_seconds = after;
+        trigger(case)
+    };
+    assert_eq!(idle(60_000, 3_600, 0), None, "it is off by default");
+    assert_eq!(idle(60_000, 3_599, 3_600), None);
+    assert_eq!(idle(60_000, 3_600, 3_600), Some(Trigger::Idle));
+    assert_eq!(idle(30_000, 3_600, 3_600), None, "a fifth of the threshold is left alone");
+    assert_eq!(idle(150_000, 3_600, 3_600), Some(Trigger::Threshold));
+}
+
+#[test]
+fn each_refusal_of_a_request_asks_for_a_smaller_one_and_then_it_ends() {
+    let refused = |attempt| target(Case { cause: Cause::Overflow { attempt }, ..at(190_000, 100) });
+    assert_eq!([refused(1), refused(2), refused(3), refused(4)], [Some(150_000), Some(75_000), Some(1), None]);
+    let mut off = Case { cause: Cause::Overflow { attempt: 1 }, ..at(190_000, 100) };
+    off.config.compression.enabled = false;
+    assert_eq!(target(off), None);
+}
+
+#[test]
+fn an_open_breaker_and_a_running_wait_keep_but_not_against_an_overflow() {
+    let mut open = Pressure::default();
+    open.found_nothing(160_000);
+    open.found_nothing(160_000);
+    assert_eq!(trigger(Case { pressure: open, ..at(160_000, 100) }), None);
+    let overflow = Case { pressure: open, cause: Cause::Overflow { attempt: 1 }, ..at(160_000, 100) };
+    assert_eq!(trigger(overflow), Some(Trigger::Overflow));
+
+    let mut waiting = Pressure::default();
+    waiting.compacted(300_000, 100_000, 150_000);
+    assert_eq!(trigger(Case { pressure: waiting, ..at(160_000, 100) }), None);
+    assert_eq!(trigger(Case { pressure: waiting, ..at(200_000, 100) }), Some(Trigger::Hygiene));
 }

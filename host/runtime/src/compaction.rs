@@ -1,0 +1,364 @@
+//! One compaction: the engine's opinion, the ladder, and what becomes of the result.
+
+use crate::completions::Completions;
+use crate::live::{CALL_SECONDS_MAX, LiveSession, settings_of};
+use crate::recall::RecallBook;
+use crate::services::{CallServices, lock};
+use engine_api::{
+    CompactionPlan, CompletionModel, CompressRequest, Conversation, Decision as EngineDecision, EngineError,
+    EngineSession, HostServices, Message, PlanResult, PromptTokens, Trigger, ViewTable,
+};
+use host_core::Session;
+use host_core::ladder::{self, Descent, Goal, Proposer, Rung};
+use host_core::outgoing::outgoing_count;
+use host_core::policy::{Cause, Decision, Situation, decide};
+use host_core::receipt::{self, Receipt};
+use host_core::summariser::{REQUESTS_MAX, Route, Sizes};
+use host_registry::{BUILTIN_NAME, GuardedSession};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long an engine may take over a plan, beside the time that models take; the largest histories take well under a
+/// second.
+const PLAN_SECONDS_MAX: u64 = 60;
+/// How long models may take over the summaries of one compaction, whatever the settings say of one call.
+const SUMMARY_SECONDS_MAX: u64 = 300;
+/// What of a client's memory text a summariser sees: head and tail, in characters. Hermes' figures.
+const MEMORY_CHARS: (usize, usize) = (4_000, 1_500);
+const MEMORY_CHARS_MAX: usize = 6_000;
+/// Why a compaction was not made.
+const ABORTS: &str = "compression.abort_on_summary_failure is true";
+
+impl LiveSession {
+    /// Hears the engine's opinion and decides.
+    pub(crate) fn decide(&mut self, cause: Cause, prompt_tokens: PromptTokens) -> Decision {
+        let engine = match cause {
+            Cause::Request { .. } => self.engine_decision(prompt_tokens),
+            // Nobody is asked whether: a person or the provider has said so.
+            Cause::Manual | Cause::Overflow { .. } => EngineDecision::host_decides(),
+        };
+        decide(Situation {
+            cause,
+            config: &self.config,
+            budgets: &self.budgets,
+            prompt_tokens,
+            message_count: self.session.view.len(),
+            engine,
+            pressure: &mut self.pressure,
+        })
+    }
+
+    fn engine_decision(&mut self, prompt_tokens: PromptTokens) -> EngineDecision {
+        let services = self.services(CALL_SECONDS_MAX, Completions::none());
+        let asked = self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, _| {
+            Ok(session.should_compress(prompt_tokens))
+        });
+        asked.unwrap_or_else(|_| EngineDecision::host_decides())
+    }
+
+    /// Compacts towards the target, and writes into the receipt what came of it.
+    pub(crate) fn run(&mut self, cause: Cause, trigger: Trigger, target_tokens: u64, receipt: &mut Receipt) {
+        let route = self.route(cause);
+        // With the window full, a conversation that stayed as it is would be stuck.
+        let may_abort = self.config.compression.abort_on_summary_failure
+            && !matches!(trigger, Trigger::Hygiene | Trigger::Overflow);
+        match &route {
+            Ok(route) => receipt.summariser.clone_from(&route.reason),
+            Err(why) if may_abort => {
+                receipt.summariser.clone_from(why);
+                receipt.reason = format!("{}, but {why}, and {ABORTS}", receipt.reason);
+                return;
+            }
+            Err(why) => receipt.summariser.clone_from(why),
+        }
+        let completions = self.completions(route.as_ref().ok(), cause);
+        let descent = self.descend(trigger, target_tokens, route.as_ref().ok(), &completions);
+        receipt.calls = completions.calls();
+        let fallback = descent.report.fallback.clone();
+        if !fallback.is_empty() {
+            if route.is_ok() && may_abort {
+                receipt.attempts = descent.attempts;
+                receipt.reason = format!("{}, but {fallback}, and {ABORTS}", receipt.reason);
+                receipt.fallbacks.push(fallback);
+                lock(&self.state).roll_back();
+                return;
+            }
+            // Where no model may be asked, an offline summary is what was to be had, and not a fallback.
+            match &route {
+                Ok(_) => receipt.fallbacks.push(format!("{fallback}; the summary was made offline")),
+                Err(_) => receipt.notes.push("the summaries were made offline, from the conversation itself".to_owned()),
+            }
+        }
+        self.dispose(descent, receipt);
+    }
+
+    /// Chooses the model for summaries; the error says why none is asked.
+    fn route(&self, cause: Cause) -> Result<Route, String> {
+        if matches!(cause, Cause::Overflow { attempt } if attempt > 1) {
+            return Err("the request was refused again, so no further model is waited for".to_owned());
+        }
+        let sizes = Sizes {
+            prefix: self.prompt_tokens().count,
+            material: self.session.tokens().saturating_sub(self.session.overhead_tokens),
+            summary: self.budgets.summary_tokens_max,
+            is_cache_warm: self.is_cache_warm(),
+        };
+        self.summariser.route(&self.main_model(), &sizes, cause == Cause::Manual)
+    }
+
+    fn completions(&self, route: Option<&Route>, cause: Cause) -> Arc<Completions> {
+        let Some(route) = route else { return Completions::none() };
+        // A conversation that cannot be written has no prefix to ask on; its summary is asked for without one.
+        let prefix = (route.model == CompletionModel::MainOnPrefix).then(|| self.write().ok()).flatten();
+        let deadline = Instant::now() + Duration::from_secs(self.summary_seconds());
+        Completions::new(
+            Arc::clone(&self.summariser),
+            self.main_model(),
+            self.options.session_id.clone(),
+            prefix,
+            deadline,
+            cause == Cause::Manual,
+        )
+    }
+
+    /// Seconds that the models may take in all: two calls of the configured length, within a bound.
+    fn summary_seconds(&self) -> u64 {
+        let one = self.config.auxiliary.compression.timeout;
+        one.saturating_mul(u64::from(REQUESTS_MAX)).min(SUMMARY_SECONDS_MAX)
+    }
+
+    pub(crate) fn services(&self, seconds: u64, completions: Arc<Completions>) -> Arc<CallServices> {
+        Arc::new(CallServices {
+            counter: Arc::clone(&self.counter),
+            book: RecallBook::of(&self.session),
+            state: Arc::clone(&self.state),
+            settings: settings_of(&self.config, &self.resolved.name),
+            data_dir: Some(self.data_dir.clone()),
+            log: Arc::clone(&self.log),
+            started: Instant::now(),
+            deadline: Duration::from_secs(seconds),
+            cancelled: Arc::clone(&self.cancelled),
+            completions,
+        })
+    }
+
+    fn descend(
+        &mut self,
+        trigger: Trigger,
+        target_tokens: u64,
+        route: Option<&Route>,
+        completions: &Arc<Completions>,
+    ) -> Descent {
+        let mut request = CompressRequest::default();
+        request.current_tokens = self.session.tokens();
+        request.overhead_tokens = self.session.overhead_tokens;
+        request.target_tokens = target_tokens;
+        request.trigger = Some(trigger);
+        request.focus_topic.clone_from(&self.options.focus);
+        request.force = trigger == Trigger::Manual;
+        request.keep_exchanges = self.options.keep_exchanges;
+        request.memory_context = memory_context(&self.options.memory_context);
+        if let Some(route) = route {
+            request.completions_max = REQUESTS_MAX;
+            request.completion_model = Some(route.model);
+            request.completion_window = route.window;
+        }
+        request.model = self.model.clone();
+        let seconds = PLAN_SECONDS_MAX + if route.is_some() { self.summary_seconds() } else { 0 };
+        let services = self.services(seconds, Arc::clone(completions));
+        let mut proposer = Asker {
+            snapshot: Snapshot::of(&self.session),
+            request,
+            services,
+            deadline: Instant::now() + Duration::from_secs(seconds),
+            engine: &mut self.engine,
+            built_in: &mut self.built_in,
+        };
+        let table = ViewTable::new(self.session.revision, self.session.view.iter().map(Arc::as_ref));
+        let goal = Goal { target_tokens, threshold_tokens: self.budgets.threshold_tokens };
+        ladder::descend(&self.session, &table.conversation(), goal, &mut proposer, &self.scribe)
+    }
+
+    fn dispose(&mut self, descent: Descent, receipt: &mut Receipt) {
+        receipt.attempts = descent.attempts;
+        receipt.rung = descent.rung;
+        receipt.floor = descent.floor;
+        receipt.user_messages_not_quoted = descent.words_left_out;
+        receipt.completions = descent.report.completions;
+        receipt.notes = descent.report.notes;
+        for attempt in receipt.attempts.iter().filter(|attempt| !attempt.problem.is_empty()) {
+            let whose = match attempt.rung {
+                Rung::Engine => self.resolved.name.as_str(),
+                Rung::BuiltIn => BUILTIN_NAME,
+                Rung::Demotion => "shortening the largest tool results",
+                Rung::Smallest => "the smallest legal context",
+            };
+            receipt.fallbacks.push(format!("{whose}: {}", attempt.problem));
+        }
+        let mut result = PlanResult::default();
+        result.tokens_before = receipt.tokens_before;
+        if let Some(context) = descent.context {
+            receipt.action = "compacted";
+            receipt.fates = receipt::fates(&self.session, &context);
+            receipt.summaries = receipt::summaries(&self.session, &context);
+            receipt.repairs = context.repairs().to_vec();
+            receipt.tokens_after = context.tokens();
+            receipt.engine_used = match descent.rung {
+                Some(Rung::Engine) => self.resolved.name.clone(),
+                Some(Rung::BuiltIn) => BUILTIN_NAME.to_owned(),
+                _ => "host".to_owned(),
+            };
+            result.applied =
+                descent.rung == Some(Rung::Engine) || (descent.rung == Some(Rung::BuiltIn) && self.built_in.is_none());
+            result.nodes = context.nodes().iter().map(|node| node.id.0).collect();
+            result.tokens_after = context.tokens();
+            self.session.commit(context);
+            self.is_compacted = true;
+            receipt.messages_after = outgoing_count(&self.session.view);
+            self.pressure.compacted(receipt.tokens_before, receipt.tokens_after, self.budgets.threshold_tokens);
+        } else {
+            self.pressure.found_nothing(receipt.tokens_before);
+            receipt.tokens_after = receipt.tokens_before;
+            receipt.reason = format!("{}; no smaller legal conversation was found", receipt.reason);
+        }
+        if result.applied {
+            lock(&self.state).commit();
+        } else {
+            lock(&self.state).roll_back();
+            result.rejection = receipt
+                .attempts
+                .iter()
+                .map(|one| one.problem.as_str())
+                .find(|one| !one.is_empty())
+                .unwrap_or_default()
+                .to_owned();
+        }
+        result.revision = self.session.revision;
+        let services = self.services(CALL_SECONDS_MAX, Completions::none());
+        // An engine that fails here has had its plan judged already; its strikes are counted by the guard.
+        let _ = self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, _| {
+            session.plan_result(&result);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn blank_receipt(&self, prompt_tokens: PromptTokens) -> Receipt {
+        let wanted = self.options.engine.clone().unwrap_or_else(|| self.config.context.engine.clone());
+        let mut fallbacks = Vec::new();
+        if let Some(fault) = &self.resolved.fallback {
+            fallbacks
+                .push(format!("engine {wanted} is {}: {}; {} is used", fault.state, fault.why, self.resolved.name));
+        }
+        let every = receipt::Fate {
+            first: self.session.view.first().map(|message| message.id).unwrap_or_default(),
+            last: self.session.view.last().map(|message| message.id).unwrap_or_default(),
+            what: receipt::What::Kept,
+        };
+        Receipt {
+            session: self.options.session_id.clone(),
+            action: "unchanged",
+            engine_wanted: wanted,
+            engine_used: String::new(),
+            engine_source: self.resolved.source.to_string(),
+            trigger: None,
+            reason: String::new(),
+            model: self.model.model.clone(),
+            context_length: self.budgets.context_length,
+            threshold_tokens: self.budgets.threshold_tokens,
+            target_tokens: self.budgets.threshold_tokens,
+            tokens_before: self.session.tokens(),
+            tokens_after: self.session.tokens(),
+            basis: self.counted_basis(),
+            prompt_tokens: prompt_tokens.count,
+            prompt_basis: prompt_tokens.basis,
+            encoding: self.counter.encoding().to_owned(),
+            messages_before: self.session.view.len(),
+            messages_after: self.session.view.len(),
+            fates: vec![every],
+            summaries: Vec::new(),
+            completions: 0,
+            summariser: String::new(),
+            calls: Vec::new(),
+            attempts: Vec::new(),
+            rung: None,
+            fallbacks,
+            repairs: Vec::new(),
+            notes: Vec::new(),
+            floor: None,
+            user_messages_not_quoted: 0,
+            elapsed_ms: 0,
+        }
+    }
+}
+
+/// Takes secrets out of a memory provider's text and cuts its middle.
+fn memory_context(text: &str) -> String {
+    let text = host_redact::redact(text);
+    let count = text.chars().count();
+    if count <= MEMORY_CHARS_MAX {
+        return text.to_string();
+    }
+    let at = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    let (head, tail) = (at(MEMORY_CHARS.0), at(count.saturating_sub(MEMORY_CHARS.1)));
+    let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
+    let left_out = count - MEMORY_CHARS.0 - MEMORY_CHARS.1;
+    format!("{head}\n[... {left_out} characters left out ...]\n{tail}")
+}
+
+/// The messages of a call, owned by it: a call that hangs keeps what it borrows.
+#[derive(Clone)]
+pub(crate) struct Snapshot {
+    revision: u64,
+    messages: Vec<Arc<Message>>,
+}
+
+impl Snapshot {
+    pub(crate) fn of(session: &Session) -> Snapshot {
+        Snapshot { revision: session.revision, messages: session.view.clone() }
+    }
+    pub(crate) fn table(&self) -> ViewTable<'_> {
+        ViewTable::new(self.revision, self.messages.iter().map(Arc::as_ref))
+    }
+}
+
+/// Asks the engines for plans.
+struct Asker<'a> {
+    snapshot: Snapshot,
+    request: CompressRequest,
+    services: Arc<CallServices>,
+    /// For all rungs together: the built-in compressor does not start a new wait after a slow engine.
+    deadline: Instant,
+    engine: &'a mut GuardedSession,
+    built_in: &'a mut Option<GuardedSession>,
+}
+
+impl Asker<'_> {
+    fn ask(
+        guarded: &mut GuardedSession,
+        snapshot: Snapshot,
+        request: CompressRequest,
+        services: Arc<CallServices>,
+        deadline: Instant,
+    ) -> Result<CompactionPlan, EngineError> {
+        let ask = move |session: &mut dyn EngineSession, services: &dyn HostServices| {
+            let table = snapshot.table();
+            let conversation: Conversation<'_> = table.conversation();
+            session.compress(services, &conversation, &request)
+        };
+        // An engine that used up the time still leaves the built-in compressor the time of a plan without a model.
+        let left = deadline.saturating_duration_since(Instant::now());
+        guarded.call(services, left.max(Duration::from_secs(PLAN_SECONDS_MAX / 2)), ask)
+    }
+}
+
+impl Proposer for Asker<'_> {
+    fn engine(&mut self) -> Option<Result<CompactionPlan, EngineError>> {
+        // Without a second session the engine is the built-in compressor, which has a rung of its own.
+        self.built_in.as_ref()?;
+        Some(Self::ask(self.engine, self.snapshot.clone(), self.request.clone(), Arc::clone(&self.services), self.deadline))
+    }
+    fn built_in(&mut self) -> Result<CompactionPlan, EngineError> {
+        let guarded = self.built_in.as_mut().unwrap_or(self.engine);
+        Self::ask(guarded, self.snapshot.clone(), self.request.clone(), Arc::clone(&self.services), self.deadline)
+    }
+}
