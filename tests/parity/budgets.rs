@@ -35,7 +35,8 @@ fn every_observed_budget_is_ours() {
             }
             continue;
         }
-        let config = legacy(input["threshold_percent"].as_f64().unwrap(), input["summary_target_ratio"].as_f64().unwrap());
+        let config =
+            legacy(input["threshold_percent"].as_f64().unwrap(), input["summary_target_ratio"].as_f64().unwrap());
         let max_tokens = input["max_tokens"].as_u64().or_else(|| input["max_tokens"].as_str()?.parse().ok());
         let seen = budgets(&config, "some-model", input["context_length"].as_u64().unwrap(), max_tokens);
         assert_equal(&seen, observed, &case);

@@ -21,7 +21,8 @@ fn every_observed_rule_is_ours_but_for_the_large_window() {
             let mut config = Config::default();
             config.compression.threshold = global;
             // A window from 512,000 tokens on has no floor, so the fraction is seen as it is.
-            let model = if input["is_codex_autoraise"] == Value::Bool(true) { "gpt-5.5" } else { "trinity-large-thinking" };
+            let model =
+                if input["is_codex_autoraise"] == Value::Bool(true) { "gpt-5.5" } else { "trinity-large-thinking" };
             let seen = budgets_for(&config, model, "openai-codex", 600_000, None);
             assert_eq!(Some(seen.threshold_fraction), observed[0].as_f64(), "{case}");
             assert!(seen.autoraise.is_none(), "{case}");

@@ -147,7 +147,12 @@ fn model_call(call: &Call) -> String {
         (0, 0) => String::new(),
         (read, written) => format!(", {} tokens read and {} written", grouped(read), grouped(written)),
     };
-    format!("{} at {}: {} in {seconds:.1} s{tokens}", safe::line(&call.model), safe::line(&call.endpoint), safe::line(&call.outcome))
+    format!(
+        "{} at {}: {} in {seconds:.1} s{tokens}",
+        safe::line(&call.model),
+        safe::line(&call.endpoint),
+        safe::line(&call.outcome)
+    )
 }
 
 fn share(part: u64, whole: u64) -> String {

@@ -4,7 +4,7 @@
 //! Pure numbers. A report of the provider is believed before any count, unless it is impossible.
 
 use crate::breaker::Breaker;
-use engine_api::{Basis, PromptTokens};
+use engine_api::{Basis, MessageId, PromptTokens};
 
 /// A report below this part of our own count is no report of the whole prompt (some leave out cached tokens).
 const REPORT_PART_MIN: u64 = 3;
@@ -17,6 +17,8 @@ const EFFECT_PART: u64 = 20;
 /// Times that one refused request is made smaller and tried again: once for the threshold, once for half of it, once
 /// for the smallest legal context.
 pub const OVERFLOWS_MAX: u32 = 3;
+/// Requests in a row that fit in no form, after which the next is tried in its smallest form only.
+const HOPELESS_MAX: u32 = 2;
 
 /// The provider's report of one request, and our own count of the same request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +38,10 @@ pub struct Pressure {
     has_waited: bool,
     /// Our count of the largest request that the provider measured to fit.
     fits: u64,
-    overflows: u32,
+    /// The newest message of the request that the provider refused last, and how often it did.
+    refused: (MessageId, u32),
+    /// Requests in a row that were refused even as the smallest legal context.
+    hopeless: u32,
 }
 
 impl Pressure {
@@ -77,7 +82,8 @@ impl Pressure {
 
     /// Hears the usage of an answered request; 0 or an impossible figure counts as none.
     pub fn measured(&mut self, reported: u64, counted: u64, threshold_tokens: u64) {
-        self.overflows = 0;
+        self.refused = Default::default();
+        self.hopeless = 0;
         let unmeasured = self.unmeasured.take();
         self.has_waited = false;
         if !Pressure::is_possible(reported, counted) {
@@ -111,13 +117,23 @@ impl Pressure {
         self.breaker.found_nothing(prompt_tokens);
     }
 
-    /// Hears that the provider refused a request as too long; returns how often it has refused this one, this time included.
-    pub fn refused(&mut self) -> u32 {
-        self.overflows = self.overflows.saturating_add(1);
+    /// Hears that the provider refused a request as too long; returns how often it has refused this one, this time
+    /// included. Its newest message tells one request from another, whatever was compacted before it.
+    pub fn refused(&mut self, newest: MessageId) -> u32 {
+        let times = match self.refused {
+            (same, times) if same == newest => times,
+            // Where two requests in a row could not be made to fit, only the smallest context is tried for the next.
+            _ if self.hopeless >= HOPELESS_MAX => OVERFLOWS_MAX.saturating_sub(1),
+            _ => 0,
+        };
+        if times == OVERFLOWS_MAX {
+            self.hopeless = self.hopeless.saturating_add(1);
+        }
+        self.refused = (newest, times.saturating_add(1));
         self.report = None;
         self.fits = 0;
         self.unmeasured = None;
-        self.overflows
+        self.refused.1
     }
 
     /// Forgets everything: another model counts otherwise and has another window.

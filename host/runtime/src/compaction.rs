@@ -86,7 +86,9 @@ impl LiveSession {
             // Where no model may be asked, an offline summary is what was to be had, and not a fallback.
             match &route {
                 Ok(_) => receipt.fallbacks.push(format!("{fallback}; the summary was made offline")),
-                Err(_) => receipt.notes.push("the summaries were made offline, from the conversation itself".to_owned()),
+                Err(_) => {
+                    receipt.notes.push("the summaries were made offline, from the conversation itself".to_owned())
+                }
             }
         }
         self.dispose(descent, receipt);
@@ -355,7 +357,13 @@ impl Proposer for Asker<'_> {
     fn engine(&mut self) -> Option<Result<CompactionPlan, EngineError>> {
         // Without a second session the engine is the built-in compressor, which has a rung of its own.
         self.built_in.as_ref()?;
-        Some(Self::ask(self.engine, self.snapshot.clone(), self.request.clone(), Arc::clone(&self.services), self.deadline))
+        Some(Self::ask(
+            self.engine,
+            self.snapshot.clone(),
+            self.request.clone(),
+            Arc::clone(&self.services),
+            self.deadline,
+        ))
     }
     fn built_in(&mut self) -> Result<CompactionPlan, EngineError> {
         let guarded = self.built_in.as_mut().unwrap_or(self.engine);

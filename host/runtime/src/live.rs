@@ -5,7 +5,7 @@ use crate::completions::Completions;
 use crate::scribe::WireScribe;
 use crate::services::{CallServices, State, lock};
 use engine_api::json::{Value, json};
-use engine_api::{Basis, ContextEngine, EngineError, ModelInfo, PromptTokens, SessionStart, StartReason, Usage};
+use engine_api::{Basis, ContextEngine, EngineError, Flags, ModelInfo, PromptTokens, SessionStart, StartReason, Usage};
 use host_config::{Budgets, CacheTtl, Config};
 use host_core::outgoing::outgoing;
 use host_core::policy::{Cause, Decision};
@@ -259,7 +259,9 @@ impl LiveSession {
         if let Some(window) = window.filter(|&window| 0 < window && window < self.budgets.context_length) {
             self.set_budgets(self.model.model.clone(), window);
         }
-        let attempt = self.pressure.refused();
+        // A compaction adds rows of its own; the newest that was really said is the same before and after it.
+        let newest = self.session.transcript.iter().rev().find(|message| !message.flags.has(Flags::SYNTHETIC));
+        let attempt = self.pressure.refused(newest.map(|message| message.id).unwrap_or_default());
         self.compact_for(Cause::Overflow { attempt })
     }
 

@@ -85,11 +85,26 @@ fn a_compaction_that_ends_above_the_threshold_or_saves_little_is_judged_at_once(
 }
 
 #[test]
-fn another_model_starts_anew_and_an_answer_ends_a_row_of_refusals() {
+fn another_model_starts_anew_and_an_answer_or_another_request_ends_a_row_of_refusals() {
     let mut pressure = Pressure::default();
-    assert_eq!((pressure.refused(), pressure.refused()), (1, 2));
+    let (first, second) = (MessageId(7), MessageId(9));
+    assert_eq!((pressure.refused(first), pressure.refused(first)), (1, 2));
+    assert_eq!(pressure.refused(second), 1, "another request is refused for the first time");
+    pressure.refused(second);
     pressure.measured(10_000, 10_000, THRESHOLD);
-    assert_eq!(pressure.refused(), 1);
+    assert_eq!(pressure.refused(second), 1);
     pressure.reset();
     assert_eq!(pressure, Pressure::default());
+}
+
+#[test]
+fn after_two_requests_that_fit_in_no_form_only_the_smallest_is_tried() {
+    let mut pressure = Pressure::default();
+    let mut refuse =
+        |request: u64, times: usize| (0..times).map(|_| pressure.refused(MessageId(request))).collect::<Vec<u32>>();
+    assert_eq!(refuse(1, 4), [1, 2, 3, 4]);
+    assert_eq!(refuse(2, 4), [1, 2, 3, 4]);
+    assert_eq!(refuse(3, 2), [3, 4]);
+    pressure.measured(10_000, 10_000, THRESHOLD);
+    assert_eq!(pressure.refused(MessageId(4)), 1);
 }
