@@ -73,10 +73,10 @@ impl Place {
     }
 
     /// Returns a model's context window and whether nobody stated it.
-    pub(crate) fn context_length(&self, asked: Option<u64>) -> (u64, bool) {
+    pub(crate) fn context_length(&self, asked: Option<u64>, model: &str) -> (u64, bool) {
         match asked.or(self.config.model.context_length) {
             Some(length) => (length, false),
-            None => (host_runtime::CONTEXT_LENGTH_DEFAULT, true),
+            None => (host_config::codex::assumed_window(model, &self.config.model.provider), true),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Config;
 use serde::Serialize;
+use std::path::Path;
 
 /// The provider whose models have the small Codex window.
 pub const CODEX_PROVIDER: &str = "openai-codex";
@@ -26,6 +27,8 @@ const TRINITY: &str = "trinity-large-thinking";
 
 /// Server-side compaction must come first, so its threshold stays this far below the local one.
 const NATIVE_MARGIN_TOKENS: u64 = 8_192;
+/// Window of a model that neither the settings nor the command line know: small enough for every current one.
+pub const WINDOW_TOKENS_ASSUMED: u64 = 128_000;
 /// Lowest compaction threshold the Responses API accepts.
 const NATIVE_TOKENS_MIN: u64 = 1_024;
 
@@ -126,6 +129,27 @@ impl Autoraise {
     }
 }
 
+/// Returns the notice of a raise that this home folder has not seen yet, and remembers that it has now.
+///
+/// A folder that cannot be written shows it each time: that a threshold was raised must not stay unsaid.
+pub fn announce(config: &Config, raise: &Autoraise, home: &Path) -> Option<String> {
+    if !config.compression.codex_gpt55_autoraise_notice {
+        return None;
+    }
+    let path = home.join(AUTORAISE_MARKER_FILE);
+    let marker = raise.marker();
+    if std::fs::read_to_string(&path).is_ok_and(|seen| seen.trim() == marker) {
+        return None;
+    }
+    let _ = std::fs::create_dir_all(home).and_then(|()| std::fs::write(&path, &marker));
+    Some(raise.notice())
+}
+
+/// Returns the window to assume for a model that nobody stated one for.
+pub fn assumed_window(model: &str, provider: &str) -> u64 {
+    if is_codex(provider) { codex_window(model) } else { WINDOW_TOKENS_ASSUMED }
+}
+
 fn percent(fraction: f64) -> u64 {
     // The cast saturates, so a fraction that is no number prints as 0.
     (fraction * 100.0).round() as u64
@@ -207,6 +231,21 @@ mod tests {
         for part in ["gpt-5.5", "272K", "85%", "50%", "config set compression.codex_gpt55_autoraise false"] {
             assert!(notice.contains(part), "{part} in {notice}");
         }
+    }
+
+    #[test]
+    fn a_raise_is_announced_once_for_each_home_and_again_when_it_changes() {
+        let home = std::env::temp_dir().join(format!("palimpsest-announce-{}", std::process::id()));
+        let mut config = Config::default();
+        let mut raise = Autoraise { model: "gpt-5.5".to_owned(), from: 0.5, to: 0.85 };
+        assert!(announce(&config, &raise, &home).is_some());
+        assert_eq!(announce(&config, &raise, &home), None);
+        raise.from = 0.6;
+        assert!(announce(&config, &raise, &home).is_some());
+        config.compression.codex_gpt55_autoraise_notice = false;
+        raise.from = 0.7;
+        assert_eq!(announce(&config, &raise, &home), None);
+        std::fs::remove_dir_all(&home).unwrap();
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod recall;
 mod scribe;
 mod services;
 
-pub use live::{CONTEXT_LENGTH_DEFAULT, Canceller, LiveSession, Options, RuntimeError};
+pub use live::{Canceller, LiveSession, Options, RuntimeError};
 pub use mend::mend;
 pub use recall::{HITS_DEFAULT, HITS_MAX, RecallBook};
 pub use scribe::WireScribe;

@@ -6,6 +6,7 @@ use crate::scribe::WireScribe;
 use crate::services::{CallServices, State, lock};
 use engine_api::json::{Value, json};
 use engine_api::{Basis, ContextEngine, EngineError, Flags, ModelInfo, PromptTokens, SessionStart, StartReason, Usage};
+use host_config::codex::assumed_window;
 use host_config::{Budgets, CacheTtl, Config};
 use host_core::outgoing::outgoing;
 use host_core::policy::{Cause, Decision};
@@ -22,8 +23,6 @@ use std::time::{Duration, Instant};
 
 /// How long an engine may take over a decision or a tool call.
 pub(crate) const CALL_SECONDS_MAX: u64 = 20;
-/// Context window of a model that neither the settings nor the command line know: small enough for every current one.
-pub const CONTEXT_LENGTH_DEFAULT: u64 = 128_000;
 
 /// Why a session could not be opened or written.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +120,10 @@ impl LiveSession {
             .or_else(|| document.model())
             .or_else(|| (!config.model.default.is_empty()).then(|| config.model.default.clone()))
             .unwrap_or_default();
-        let context_length = options.context_length.or(config.model.context_length).unwrap_or(CONTEXT_LENGTH_DEFAULT);
+        let context_length = options
+            .context_length
+            .or(config.model.context_length)
+            .unwrap_or_else(|| assumed_window(&model_name, &config.model.provider));
         let budgets = host_config::budgets(&config, &model_name, context_length, config.model.max_tokens);
         let counter = Arc::new(counter_of(&options, &model_name));
         let mut messages = std::mem::take(&mut document.messages);

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
     let host_import::Conversation { id, title, document, reported_tokens, .. } = conversation;
     let reported_tokens = reported_tokens.filter(|_| is_reported_for(args, &document));
     let (dialect, written_as) = (document.dialect(), args.to.map_or(document.dialect(), dialect_of));
-    let (_, is_context_length_assumed) = place.context_length(args.context_length);
+    let is_context_length_assumed = args.context_length.or(place.config.model.context_length).is_none();
     let options = Options {
         session_id: if id.is_empty() { name.clone() } else { id.clone() },
         engine: args.engine.clone(),
@@ -113,6 +113,11 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
     let mut live = LiveSession::open(document, place.config.clone(), &registry, &place.home, options)
         .map_err(|error| CliError::internal("the session could not be opened").because(&error))?;
     let fallback_hint = live.resolved().fallback.as_ref().map(|fault| fault.hint.clone()).unwrap_or_default();
+    if let Some(raise) = &live.budgets().autoraise
+        && let Some(notice) = host_config::codex::announce(&place.config, raise, &place.home)
+    {
+        ui.note(&notice);
+    }
     let receipt = live.compact();
     let replies: Vec<Reply> = args.call.iter().map(|call| answer(&mut live, call)).collect();
     let log = live.log();

@@ -139,7 +139,7 @@ fn validate(strict: bool, place: &Place, ui: &Ui) -> Result<Status, CliError> {
 
 fn explain(model: Option<&str>, context_length: Option<u64>, place: &Place, ui: &Ui) -> Result<Status, CliError> {
     let model = model.unwrap_or(&place.config.model.default);
-    let (context_length, is_assumed) = place.context_length(context_length);
+    let (context_length, is_assumed) = place.context_length(context_length, model);
     let budgets = host_config::budgets(&place.config, model, context_length, None);
     if ui.is_json() {
         ui.json(&json!({ "model": model, "is_context_length_assumed": is_assumed, "budgets": budgets }))?;
