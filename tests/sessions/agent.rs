@@ -5,7 +5,7 @@ use engine_api::{CompletionModel, Usage};
 use host_config::{Config, TailMode};
 use host_core::pressure::OVERFLOWS_MAX;
 use host_core::receipt::Receipt;
-use host_registry::{Registry, Setup};
+use host_registry::{Registry, Resolved, Setup};
 use host_runtime::{LiveSession, Options};
 use host_wire::Document;
 use std::collections::HashSet;
@@ -71,6 +71,16 @@ pub(crate) const TAILS: [TailMode; 2] = [TailMode::Lean, TailMode::Legacy];
 
 impl Agent {
     pub(crate) fn new(provider: Provider, tail: TailMode, change: impl FnOnce(&mut Config)) -> Agent {
+        Agent::with_engine(provider, tail, change, None)
+    }
+
+    /// Starts a session of this engine, or of the built-in one.
+    pub(crate) fn with_engine(
+        provider: Provider,
+        tail: TailMode,
+        change: impl FnOnce(&mut Config),
+        engine: Option<Resolved>,
+    ) -> Agent {
         let home = tempfile::Builder::new().prefix("host-tests").tempdir().unwrap();
         let mut config = Config::default();
         config.compression.tail_mode = tail;
@@ -87,7 +97,10 @@ impl Agent {
             ..Options::default()
         };
         let document = Document::read(&body, None).unwrap();
-        let live = LiveSession::open(document, config, &Registry::open(setup), home.path(), options).unwrap();
+        let live = match engine {
+            Some(engine) => LiveSession::open_with(document, config, engine, home.path(), options).unwrap(),
+            None => LiveSession::open(document, config, &Registry::open(setup), home.path(), options).unwrap(),
+        };
         let newest_request = said[1].clone();
         Agent {
             _home: home,

@@ -7,3 +7,4 @@ mod agent;
 mod long;
 mod odd;
 mod switch;
+mod trace;

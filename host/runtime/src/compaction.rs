@@ -5,8 +5,8 @@ use crate::live::{CALL_SECONDS_MAX, LiveSession, settings_of};
 use crate::recall::RecallBook;
 use crate::services::{CallServices, lock};
 use engine_api::{
-    CompactionPlan, CompletionModel, CompressRequest, Conversation, Decision as EngineDecision, EngineError,
-    EngineSession, HostServices, Message, PlanResult, PromptTokens, Trigger, ViewTable,
+    Basis, CompactionPlan, CompletionModel, CompressRequest, Conversation, Decision as EngineDecision, EngineError,
+    EngineSession, HostServices, Lifecycle, LifecycleEvent, Message, PlanResult, PromptTokens, Trigger, ViewTable,
 };
 use host_core::Session;
 use host_core::ladder::{self, Descent, Goal, Proposer, Rung};
@@ -48,11 +48,22 @@ impl LiveSession {
         })
     }
 
+    /// Asks the engine on the provider's report, or else on our count: then it may wait for the report.
     fn engine_decision(&mut self, prompt_tokens: PromptTokens) -> EngineDecision {
         let services = self.services(CALL_SECONDS_MAX, Completions::none());
-        let asked = self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, _| {
-            Ok(session.should_compress(prompt_tokens))
-        });
+        let deadline = Duration::from_secs(CALL_SECONDS_MAX);
+        let asked = if prompt_tokens.basis == Basis::Reported {
+            self.engine.call(services, deadline, move |session, _| Ok(session.should_compress(prompt_tokens)))
+        } else {
+            let snapshot = Snapshot::of(&self.session);
+            self.engine.call(services, deadline, move |session, _| {
+                if session.should_defer_preflight(prompt_tokens) {
+                    return Ok(EngineDecision::keep(0, "the engine waits for the provider's report"));
+                }
+                let table = snapshot.table();
+                Ok(session.should_compress_preflight(&table.conversation(), prompt_tokens))
+            })
+        };
         asked.unwrap_or_else(|_| EngineDecision::host_decides())
     }
 
@@ -237,9 +248,15 @@ impl LiveSession {
         }
         result.revision = self.session.revision;
         let services = self.services(CALL_SECONDS_MAX, Completions::none());
+        let is_changed = receipt.action == "compacted";
+        let snapshot = Snapshot::of(&self.session);
+        let boundary = LifecycleEvent::new(Lifecycle::CompactionBoundary, self.options.session_id.clone());
         // An engine that fails here has had its plan judged already; its strikes are counted by the guard.
-        let _ = self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, _| {
+        let _ = self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, services| {
             session.plan_result(&result);
+            if is_changed {
+                session.on_lifecycle(services, &snapshot.table().conversation(), &boundary)?;
+            }
             Ok(())
         });
     }

@@ -5,7 +5,10 @@ use crate::completions::Completions;
 use crate::scribe::WireScribe;
 use crate::services::{CallServices, State, lock};
 use engine_api::json::{Value, json};
-use engine_api::{Basis, ContextEngine, EngineError, Flags, ModelInfo, PromptTokens, SessionStart, StartReason, Usage};
+use engine_api::{
+    Basis, ContextEngine, EngineError, Flags, Lifecycle, LifecycleEvent, ModelInfo, PromptTokens, SessionStart,
+    StartReason, Usage,
+};
 use host_config::codex::assumed_window;
 use host_config::{Budgets, CacheTtl, Config};
 use host_core::outgoing::outgoing;
@@ -326,6 +329,17 @@ impl LiveSession {
             CacheTtl::OneHour => 3_600,
         };
         self.answered.is_some_and(|answered| answered.elapsed() < Duration::from_secs(seconds))
+    }
+
+    /// Tells the engine that the session is over, or that the person cleared it.
+    pub fn tell(&mut self, kind: Lifecycle) {
+        let (snapshot, event) =
+            (Snapshot::of(&self.session), LifecycleEvent::new(kind, self.options.session_id.clone()));
+        let services = self.services(CALL_SECONDS_MAX, Completions::none());
+        // What an engine makes of the news is its own affair.
+        let _ = self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, services| {
+            session.on_lifecycle(services, &snapshot.table().conversation(), &event)
+        });
     }
 
     fn set_budgets(&mut self, model: String, context_length: u64) {
