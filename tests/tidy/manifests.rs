@@ -46,7 +46,7 @@ const FIXTURE_ENGINES: &str = "tests/fixture-engines/*";
 const TESTS: &str = "host-tests";
 
 /// Crates that cost much to build or to trust, and the only crates that may name them.
-const HOMES: [(&str, &[&str]); 10] = [
+const HOMES: [(&str, &[&str]); 11] = [
     ("abi_stable", &["engine-api", "host-registry"]),
     ("libloading", &["host-registry"]),
     ("inventory", &["host-registry"]),
@@ -57,6 +57,7 @@ const HOMES: [(&str, &[&str]); 10] = [
     ("clap", &["host-cli", "xtask"]),
     ("flate2", &["host-import"]),
     ("reqwest", &["host-llm"]),
+    ("aho-corasick", &["host-redact"]),
 ];
 
 /// Heavy crates that tests may use anywhere: transcripts are kept compressed.

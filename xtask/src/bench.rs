@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 /// Benchmarks, as targets of the tests' package. Each prints one JSON row a line:
 /// `{name, unit, ours, peer, ratio, goal, met}`.
-const BENCHES: &[&str] = &["boundary", "import"];
+const BENCHES: &[&str] = &["boundary", "import", "redact"];
 
 /// Measures; with `json`, writes the rows there as one list.
 pub(crate) fn run(json: Option<&Path>) -> Result<(), String> {

@@ -113,7 +113,7 @@ impl HostServices for CallServices {
         self.settings.clone()
     }
     fn redact(&self, text: &str) -> String {
-        host_redact::redact(text)
+        host_redact::redact(text).into_owned()
     }
     fn log(&self, level: LogLevel, message: &str, _fields: &Value) {
         let mut log = lock(&self.log);
