@@ -1,7 +1,7 @@
 //! Made-up secrets in the forms their vendors document, in the places where agents meet them; and what only looks alike.
 //!
 //! Every secret is put together when the test runs, so that nothing in the repository looks like a live key.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use host_redact::{redact, scan};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! What is masked in real conversations of agents, which hold no live secret: the share of messages is below one in a hundred.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 use flate2::read::MultiGzDecoder;
 use host_redact::{Counts, redact_counted, scan};
