@@ -6,5 +6,6 @@
 mod agent;
 mod long;
 mod odd;
+mod summariser;
 mod switch;
 mod trace;

@@ -8,3 +8,4 @@ pub mod env;
 pub mod fixtures;
 pub mod generate;
 pub mod judge;
+pub mod provider;

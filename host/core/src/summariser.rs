@@ -47,6 +47,15 @@ pub struct Route {
     pub reason: String,
 }
 
+/// The live request that a question is appended to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Prefix<'a> {
+    /// The body as the client wrote it, in the dialect of [`MainModel`]. Every call in it has its answer.
+    pub body: &'a str,
+    /// Headers of the client; those that change what the body means (`anthropic-beta`) are sent along, no others.
+    pub headers: &'a [(String, String)],
+}
+
 /// A completion that is asked for, and its limits.
 pub struct Ask<'a> {
     /// What the engine asks; secrets are taken out by the one who answers, before anything leaves.
@@ -55,8 +64,8 @@ pub struct Ask<'a> {
     pub session: &'a str,
     /// The conversation's model.
     pub main: &'a MainModel,
-    /// The live request body, for [`CompletionModel::MainOnPrefix`].
-    pub prefix: Option<&'a str>,
+    /// The live request, for [`CompletionModel::MainOnPrefix`]; the prompt then stands alone for the instruction.
+    pub prefix: Option<Prefix<'a>>,
     /// Requests to a model that may be made, failed ones included.
     pub requests_max: u32,
     /// When the answer must be there.
@@ -84,6 +93,8 @@ pub struct Call {
     pub prompt_tokens: u64,
     /// Tokens of the answer, if reported.
     pub completion_tokens: u64,
+    /// Requests over the network that it took: more than one where the prompt was read in pieces.
+    pub pieces: u32,
 }
 
 /// What came of an [`Ask`].

@@ -2,7 +2,7 @@
 
 use crate::services::lock;
 use engine_api::{Completion, CompletionRequest, EngineError, ErrorKind};
-use host_core::summariser::{Ask, Call, MainModel, Offline, REQUESTS_MAX, Summariser};
+use host_core::summariser::{Ask, Call, MainModel, Offline, Prefix, REQUESTS_MAX, Summariser};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -70,14 +70,13 @@ impl Completions {
             request,
             session: &self.session,
             main: &self.main,
-            prefix: self.prefix.as_deref(),
+            prefix: self.prefix.as_deref().map(|body| Prefix { body, headers: &[] }),
             requests_max,
             deadline: self.deadline,
             cancelled,
             force: self.force,
         });
         let mut used = lock(&self.used);
-        // A summary made in pieces is many requests and counts once.
         let spent = u32::try_from(answer.calls.len()).unwrap_or(u32::MAX).min(requests_max);
         used.requests = used.requests.saturating_sub(requests_max.saturating_sub(spent));
         used.calls.extend(answer.calls);

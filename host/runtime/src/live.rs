@@ -188,6 +188,11 @@ impl LiveSession {
         self
     }
 
+    /// Takes each compaction from now on for one that a person asks for, or no longer.
+    pub fn set_forced(&mut self, is_forced: bool) {
+        self.options.force = is_forced;
+    }
+
     /// Returns the conversation.
     pub fn session(&self) -> &Session {
         &self.session

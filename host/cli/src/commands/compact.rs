@@ -112,6 +112,11 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
     let registry = place.registry();
     let mut live = LiveSession::open(document, place.config.clone(), &registry, &place.home, options)
         .map_err(|error| CliError::internal("the session could not be opened").because(&error))?;
+    if !args.offline {
+        let env = |name: &str| std::env::var(name).ok();
+        let client = host_llm::Client::new(&place.config, &place.home, &env);
+        live = live.with_summariser(std::sync::Arc::new(client));
+    }
     let fallback_hint = live.resolved().fallback.as_ref().map(|fault| fault.hint.clone()).unwrap_or_default();
     if let Some(raise) = &live.budgets().autoraise
         && let Some(notice) = host_config::codex::announce(&place.config, raise, &place.home)

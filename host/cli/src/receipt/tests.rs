@@ -104,6 +104,7 @@ fn what_went_otherwise_is_said_with_its_reason() {
         elapsed_ms: 2_140,
         prompt_tokens: 61_000,
         completion_tokens: 1_204,
+        pieces: 1,
     }];
     receipt.fates.truncate(1);
     let problems: Vec<Problem> = (1..=7)
