@@ -43,8 +43,8 @@ pub(crate) fn pruned_cost(message: &MessageView<'_>, position: usize, boundary: 
     message.tokens().saturating_sub(message.parts().map(saved).sum())
 }
 
-/// Shortens the kept messages: those before the boundary, older copies of equal results, and with a lean tail large
-/// results before the newest rounds.
+/// Shortens the kept messages: those before the boundary, with a lean tail large results before the newest rounds, and
+/// older copies of equal results.
 pub(crate) fn shorten(
     conversation: &Conversation<'_>,
     layout: &mut Layout<'_>,
@@ -57,17 +57,18 @@ pub(crate) fn shorten(
     let old: Vec<usize> = layout.kept().into_iter().filter(|position| (first..boundary).contains(position)).collect();
     layout.shorten(prune(conversation, old, table), count);
 
-    let mut rewrites = Vec::new();
-    for (message, part) in duplicates(conversation).into_iter().filter(|(message, _)| layout.is_kept(*message)) {
-        let text = conversation.get(message).and_then(|view| view.part(part)).map(|part| duplicate_line(part.text()));
-        rewrites.extend(text.map(|text| Rewrite { message, part, text }));
-    }
-    layout.shorten(rewrites, count);
-
     if settings.tail_mode == TailMode::Lean {
         let large = large_before_newest_rounds(conversation, layout, boundary.max(first), settings);
         layout.shorten(prune(conversation, large, table), count);
     }
+
+    // Only where the newer copy stays whole, or the line would point at nothing.
+    let whole: Vec<usize> = layout.kept().into_iter().filter(|position| !layout.has_new_text(*position)).collect();
+    let line = |(message, part): (usize, usize)| {
+        let text = duplicate_line(conversation.get(message)?.part(part)?.text());
+        Some(Rewrite { message, part, text })
+    };
+    layout.shorten(duplicates(conversation, whole).into_iter().filter_map(line).collect(), count);
 }
 
 fn large_before_newest_rounds(
