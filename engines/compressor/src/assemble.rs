@@ -1,7 +1,8 @@
 //! The fourth phase: what stays is made to fit, and everything becomes a plan.
 
-use crate::boundaries::{Budget, boundaries};
-use crate::prune::{boundary, pruned_cost, shorten};
+use crate::boundaries::boundaries;
+use crate::budget::{Budget, SummaryTokens};
+use crate::prune::{Old, shorten};
 use crate::settings::Settings;
 use crate::summary::{Source, Summary, summarise};
 use engine_api::{
@@ -33,21 +34,18 @@ pub(crate) fn propose(
     let budget = Budget::of(conversation, request, settings);
     let units = units(conversation);
     let table = CallTable::new(conversation);
-    let old_end = boundary(conversation, &budget, settings);
-    let cost =
-        |position: usize| conversation.get(position).map_or(0, |message| pruned_cost(&message, position, old_end));
+    let old = Old::of(conversation, &budget, settings);
+    let cost = |position: usize| old.cost(conversation, position);
     let found = boundaries(conversation, &units, &cost, &budget, settings, request);
 
     let mut layout = Layout::new(*conversation);
     layout.cover(found.regions.middle.clone());
     found.regions.gaps.iter().for_each(|gap| layout.cover(gap.clone()));
     found.must_keep.iter().for_each(|unit| layout.keep(unit.clone()));
-    shorten(conversation, &mut layout, &table, old_end, settings, &count_all);
+    shorten(conversation, &mut layout, &table, old, &count_all);
 
     let is_asked_for = is_asked_for(request) || !request.focus_topic.is_empty();
-    if !is_asked_for
-        && is_not_worth_a_summary(&mut layout, conversation, &table, old_end, settings, &budget, &count_all)
-    {
+    if !is_asked_for && is_not_worth_a_summary(&mut layout, conversation, &table, old, &budget, &count_all) {
         layout.keep(0..conversation.len());
     }
     let fit = Fit {
@@ -56,7 +54,7 @@ pub(crate) fn propose(
         must_keep: &found.must_keep,
         exchanges_start: found.exchanges_start,
         room: budget.room,
-        reserve: &|covered| if covered == 0 { 0 } else { budget.summary(covered) + SUMMARY_FRAME_TOKENS },
+        reserve: &|covered| if covered == 0 { 0 } else { budget.summary(covered).framed() },
     };
     fit.apply(&mut layout, conversation, &table, &count);
 
@@ -64,18 +62,23 @@ pub(crate) fn propose(
     let mut summary = None;
     if !positions.is_empty() {
         let tokens = tokens_of(conversation, &positions);
+        let wanted = budget.summary(tokens);
         let left = budget.room.saturating_sub(layout.kept_tokens()).saturating_sub(SUMMARY_FRAME_TOKENS);
         // Less than half of the reserve means that the kept messages could not be made to fit, so nothing will.
-        let least = if left < budget.summary(tokens) / 2 { SUMMARY_TOKENS_LEAST } else { 0 };
+        let least = if left < wanted.sections / 2 { SUMMARY_TOKENS_LEAST } else { 0 };
         let tokens_max = left.max(least).min(tokens.saturating_sub(SUMMARY_FRAME_TOKENS + 1));
+        let sections = wanted.sections.min(tokens_max);
         let source = Source {
             conversation: *conversation,
             positions: positions.clone(),
             tokens,
-            wanted_tokens: budget.summary(tokens).min(tokens_max),
+            wanted: SummaryTokens { sections, log: wanted.log.min(tokens_max - sections), ..wanted },
             tokens_max,
+            tail_mode: settings.tail_mode,
+            old_end: old.end,
+            table: &table,
         };
-        let written = if tokens_max > 0 { Some(summarise(&source, settings, request, services)) } else { None };
+        let written = if tokens_max > 0 { Some(summarise(&source, request, services)) } else { None };
         match written.filter(|summary| !summary.text.trim().is_empty()) {
             Some(written) => summary = Some(written),
             // So little is covered that no text would be shorter.
@@ -101,8 +104,8 @@ pub(crate) fn propose_pruning(
     let budget = Budget::of(conversation, request, settings);
     let table = CallTable::new(conversation);
     let mut layout = Layout::new(*conversation);
-    let old_end = boundary(conversation, &budget, settings);
-    shorten(conversation, &mut layout, &table, old_end, settings, &|texts| services.count_tokens_batch(texts));
+    let old = Old::of(conversation, &budget, settings);
+    shorten(conversation, &mut layout, &table, old, &|texts| services.count_tokens_batch(texts));
     if !layout.is_shortened() {
         return Err(EngineError::nothing_to_compact("no old tool result is long enough to shorten"));
     }
@@ -151,8 +154,7 @@ fn is_not_worth_a_summary(
     layout: &mut Layout<'_>,
     conversation: &Conversation<'_>,
     table: &CallTable<'_>,
-    old_end: usize,
-    settings: &Settings,
+    old: Old,
     budget: &Budget,
     count: &dyn Fn(&[&str]) -> Vec<u64>,
 ) -> bool {
@@ -161,7 +163,7 @@ fn is_not_worth_a_summary(
         return false;
     }
     layout.keep(covered.iter().copied());
-    shorten(conversation, layout, table, old_end, settings, count);
+    shorten(conversation, layout, table, old, count);
     let is_roomy = layout.kept_tokens() <= budget.room / ROOMY.1 * ROOMY.0;
     if !is_roomy {
         layout.cover(covered);

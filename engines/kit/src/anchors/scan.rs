@@ -198,17 +198,17 @@ fn url<'a>(text: &'a str, is_json: bool, tell: &mut impl FnMut(AnchorKind, &'a s
     whole.len().max(1)
 }
 
+/// Tells whether a word is the name of an error: `ValueError`, `sqlite3.OperationalError`, `ENOENT`.
 fn is_error(word: &str) -> bool {
-    match word.as_bytes() {
-        [b'A'..=b'Z', ..] => {
-            let name = word.rsplit('.').next().unwrap_or(word);
-            (name.ends_with("Error") || name.ends_with("Exception")) && name.len() > 6
-                || word == "Traceback"
-                || SYSTEM_ERRORS.binary_search(&word).is_ok()
+    let bytes = word.as_bytes();
+    let is_capital = bytes.first().is_some_and(u8::is_ascii_uppercase);
+    match bytes.last() {
+        Some(b'r' | b'n') => {
+            let (name, has_module) = word.rsplit_once('.').map_or((word, false), |(_, name)| (name, true));
+            (is_capital || has_module) && name.len() > 6 && (name.ends_with("Error") || name.ends_with("Exception"))
         }
-        [b'a'..=b'z', ..] => word
-            .rsplit_once('.')
-            .is_some_and(|(_, name)| name.len() > 6 && (name.ends_with("Error") || name.ends_with("Exception"))),
+        Some(b'k') => word == "Traceback",
+        Some(b'A'..=b'Z') if matches!(bytes.first(), Some(b'E' | b'S')) => SYSTEM_ERRORS.binary_search(&word).is_ok(),
         _ => false,
     }
 }
@@ -236,8 +236,8 @@ fn kind_of(word: &str, made_of: u8, before: u8, is_json: bool) -> Option<AnchorK
     if let Some((name, ending)) = dot.and_then(|dot| Some((word.get(..dot)?, word.get(dot + 1..)?))) {
         // `a.b.c` is no file of the language C.
         let is_likely = ending.len() > 1 || (name.len() > 1 && !name.contains('.'));
-        if is_ending(ending)
-            && is_likely
+        if is_likely
+            && is_ending(ending.as_bytes())
             && name.bytes().any(|byte| byte.is_ascii_alphanumeric())
             && !name.contains('@')
         {
@@ -254,10 +254,34 @@ fn kind_of(word: &str, made_of: u8, before: u8, is_json: bool) -> Option<AnchorK
     branch.map(|_| AnchorKind::Branch)
 }
 
-fn is_ending(ending: &str) -> bool {
-    ending.starts_with(|first: char| first.is_ascii_lowercase())
-        && ending.len() <= 8
-        && ENDINGS.binary_search(&ending).is_ok()
+fn is_ending(ending: &[u8]) -> bool {
+    ending.first().is_some_and(u8::is_ascii_lowercase)
+        && ending.len() <= ENDING_BYTES_MAX
+        && PACKED_ENDINGS.binary_search(&packed(ending)).is_ok()
+}
+
+const ENDING_BYTES_MAX: usize = 8;
+
+/// The endings as numbers, whose order is that of the words: compared in one step each.
+const PACKED_ENDINGS: [u64; ENDINGS.len()] = {
+    let mut out = [0; ENDINGS.len()];
+    let mut at = 0;
+    while at < ENDINGS.len() {
+        out[at] = packed(ENDINGS[at].as_bytes());
+        at += 1;
+    }
+    out
+};
+
+/// Returns up to eight bytes as a number, the first byte highest.
+const fn packed(bytes: &[u8]) -> u64 {
+    let mut out = 0;
+    let mut at = 0;
+    while at < ENDING_BYTES_MAX {
+        out = out << 8 | if at < bytes.len() { bytes[at] as u64 } else { 0 };
+        at += 1;
+    }
+    out
 }
 
 /// A hexadecimal number with both digits and letters, or a UUID: words such as `defaced`, dates and plain numbers are no
