@@ -4,13 +4,15 @@ use crate::budget::Budget;
 use crate::settings::{Settings, TailMode};
 use engine_api::{CompressRequest, Conversation, Role};
 use engine_kit::pairs::align_down;
-use engine_kit::regions::{Limits, Regions, is_asked_for, must_keep, regions};
+use engine_kit::regions::{Limits, Regions, is_asked_for, leading, must_keep, regions};
 use std::ops::Range;
 
 /// Hermes lets the legacy tail pass its budget by half before it cuts.
 const TAIL_CEILING: (u64, u64) = (3, 2);
 /// Messages that the tail has at least, and the most that `protect_last_n` asks of it; both are Hermes'.
 const TAIL_MESSAGES: (usize, usize) = (3, 8);
+/// Messages that a short conversation leaves for the summary; Hermes' figure.
+const SUMMARISED_MESSAGES_MIN: usize = 2;
 /// The first messages are dropped from the head where they take more than this part of the room.
 const HEAD_PART: u64 = 4;
 /// The newest answer of the model is kept where the tail comes to this many times its budget at most.
@@ -35,10 +37,14 @@ pub(crate) fn boundaries(
     request: &CompressRequest,
 ) -> Boundaries {
     let is_later = conversation.iter().any(|message| message.is_summary() && !message.is_real_user());
-    let tail_messages = settings.protect_last_n.clamp(TAIL_MESSAGES.0, TAIL_MESSAGES.1);
+    // After the first compaction the summary tells what the first messages said.
+    let head_messages = if is_later { 0 } else { settings.protect_first_n };
+    // A short conversation has a shorter tail, or a summary would stand for next to nothing.
+    let available = conversation.len().saturating_sub(leading(conversation).saturating_add(head_messages));
+    let most = available.saturating_sub(SUMMARISED_MESSAGES_MIN + 1).max(TAIL_MESSAGES.0);
+    let tail_messages = settings.protect_last_n.clamp(TAIL_MESSAGES.0, TAIL_MESSAGES.1).min(most);
     let limits = Limits {
-        // After the first compaction the summary tells what the first messages said.
-        head_messages: if is_later { 0 } else { settings.protect_first_n },
+        head_messages,
         head_tokens: budget.room / HEAD_PART,
         tail_tokens: match settings.tail_mode {
             TailMode::Legacy => budget.tail.saturating_mul(TAIL_CEILING.0) / TAIL_CEILING.1,

@@ -1,6 +1,7 @@
 //! What is added to a summary without a model: the index of identifiers, and where the whole text is.
 
 use crate::budget::SummaryTokens;
+use crate::settings::TailMode;
 use crate::summary::Source;
 use engine_api::PartKind;
 use engine_kit::anchors::{Reach, anchors_within};
@@ -12,9 +13,12 @@ pub(crate) const RECOVERY_HEADING: &str = "Context Recovery";
 /// Written by the model, and carried on by it.
 pub(crate) const LOG_HEADING: &str = "Detailed Session Log";
 /// Bytes searched for identifiers in all: what is said and called first, and of each result a like share of the rest.
-const SEARCHED_BYTES: usize = 384 * 1024;
-/// Bytes of a text or of a call's arguments that are searched.
+/// A legacy tail's short index is filled from fewer.
+const SEARCHED_BYTES: usize = 320 * 1024;
+const SEARCHED_BYTES_LEGACY: usize = 96 * 1024;
+/// Bytes of a text or of a call's arguments that are searched, and with many texts at least.
 const TEXT_BYTES: usize = 4 * 1024;
+const TEXT_BYTES_MIN: usize = 256;
 /// Bytes of a result: its first lines and its last ones say what it is about.
 const RESULT_BYTES: (usize, usize) = (256, 16 * 1024);
 /// An index is tried in this many lengths, each half of the one before.
@@ -63,11 +67,17 @@ fn reach(source: &Source<'_>) -> Reach {
             }
         }
     }
-    let share = SEARCHED_BYTES.saturating_sub(texts) / results.max(1);
+    let total = match source.tail_mode {
+        TailMode::Lean => SEARCHED_BYTES,
+        TailMode::Legacy => SEARCHED_BYTES_LEGACY,
+    };
+    // At most half for the texts, so that there is something for the results in a long stretch.
+    let text_bytes = if texts > total / 2 { TEXT_BYTES * (total / 2) / texts } else { TEXT_BYTES };
+    let share = total.saturating_sub(texts.min(total / 2)) / results.max(1);
     Reach {
-        text_bytes: TEXT_BYTES,
+        text_bytes: text_bytes.max(TEXT_BYTES_MIN),
         result_bytes: share.clamp(RESULT_BYTES.0, RESULT_BYTES.1),
-        total_bytes: SEARCHED_BYTES.saturating_mul(2),
+        total_bytes: total,
     }
 }
 

@@ -28,12 +28,13 @@ impl Old {
     pub(crate) fn of(conversation: &Conversation<'_>, budget: &Budget, settings: &Settings) -> Old {
         let mut tokens = 0u64;
         let mut count = 0;
+        // The message that passes the budget is not old yet, as with Hermes.
         for message in conversation.iter().rev() {
             tokens = tokens.saturating_add(message.tokens());
+            count += 1;
             if tokens > budget.tail && count >= settings.protect_last_n {
                 break;
             }
-            count += 1;
         }
         let end = conversation.len() - count;
         let large_end = match settings.tail_mode {

@@ -26,6 +26,9 @@ impl Default for Limits {
 /// No message is shown shorter than this on the way to the limit for all.
 const MESSAGE_BYTES_MIN: usize = 200;
 
+/// Times that the bytes of a message are lowered so that all fit.
+const CAP_TRIES_MAX: usize = 4;
+
 /// A block's label, the gap before it, and the line that says what is missing.
 const FRAME_BYTES: usize = 120;
 /// Characters of a tool's name and of a call's id.
@@ -56,10 +59,21 @@ pub fn render_with(
         let results = results.filter_map(|(index, _)| Some((index, shortened(position, index)?))).collect();
         blocks.push(Block { message, results });
     }
-    let claims: Vec<u64> = blocks.iter().map(|block| block.bytes_max(limits.message_bytes, limits.argument_bytes) as u64).collect();
+    let claims: Vec<u64> =
+        blocks.iter().map(|block| block.bytes_max(limits.message_bytes, limits.argument_bytes) as u64).collect();
     let cap = usize::try_from(crate::shares::level(&claims, limits.total_bytes as u64)).unwrap_or(usize::MAX);
     let least = MESSAGE_BYTES_MIN.min(limits.message_bytes);
-    let message_bytes = cap.saturating_sub(FRAME_BYTES).clamp(least, limits.message_bytes);
+    let mut message_bytes = cap.saturating_sub(FRAME_BYTES).clamp(least, limits.message_bytes);
+    // A message of several parts may come to more than the cap.
+    for _ in 0..CAP_TRIES_MAX {
+        let total: usize =
+            blocks.iter().map(|block| block.bytes_max(message_bytes, limits.argument_bytes.min(message_bytes))).sum();
+        if total <= limits.total_bytes || message_bytes == least {
+            break;
+        }
+        let fitting = message_bytes as u128 * limits.total_bytes as u128 / total as u128;
+        message_bytes = usize::try_from(fitting).unwrap_or(least).clamp(least, message_bytes.saturating_sub(1).max(least));
+    }
     let argument_bytes = limits.argument_bytes.min(message_bytes);
 
     // Newest first, so that what does not fit is the oldest.

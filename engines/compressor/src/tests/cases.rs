@@ -2,7 +2,6 @@
 use super::*;
 use engine_api::{ErrorKind, Flags, NodeId, SummaryKind, Trigger};
 use engine_kit::picture::plan_picture;
-use engine_kit::testing::flagged;
 
 fn kind_of(result: Result<CompactionPlan, EngineError>) -> ErrorKind {
     result.expect_err("a plan was made").kind
@@ -133,7 +132,7 @@ fn a_later_compaction_continues_the_summary() {
     let kept = prompt.find("the cache stays write-through").unwrap();
     let turns = prompt.find("NEW TURNS TO INCORPORATE").unwrap();
     assert!(previous < kept && kept < turns && prompt.contains("[USER]: request 0"));
-    assert!(prompt.contains("FOCUS TOPIC: \"the cache\"") && prompt.contains("likes &lt;tea&gt;"));
+    assert!(prompt.contains("FOCUS TOPIC: \"the cache\"") && prompt.contains("likes \\u003ctea\\u003e"));
     assert!(prompt.contains("today is 2023-11-14"));
 }
 
