@@ -11,6 +11,7 @@ use engine_api::{
     MessageId, Part, PartKind, RecallReply, RecallRequest, Role, SessionStart, ViewTable,
     json::{self, Value, json},
 };
+use host_tokens::Counter;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,18 +25,22 @@ const ANSWER_LINE: &str = "Concrete stub summary line with file src/core/a.rs:12
 const ANSWER_LINES: usize = 150;
 /// Files by name and size, and the windows each is compacted for.
 const SIZES: [(&str, u64); 3] = [("100K", 100_000), ("500K", 500_000), ("1M", 1_000_000)];
+/// A model whose vocabulary is known.
+const EXACT_MODEL: &str = "gpt-4o";
 const WINDOWS: [(&str, u64); 2] = [("200K", 200_000), ("1M", 1_000_000)];
 
 /// A host whose model answers at once, or that has none.
 struct Host {
     answer: Option<String>,
+    /// Counts exactly; four bytes a token without it, as Hermes counts.
+    counter: Option<Counter>,
     inner: FakeHost,
 }
 
 impl Host {
-    fn new(has_model: bool) -> Host {
+    fn new(has_model: bool, counter: Option<Counter>) -> Host {
         let answer = format!("## Goal\nstub\n\n{}", ANSWER_LINE.repeat(ANSWER_LINES));
-        Host { answer: has_model.then_some(answer), inner: FakeHost::default() }
+        Host { answer: has_model.then_some(answer), counter, inner: FakeHost::default() }
     }
 }
 
@@ -48,7 +53,7 @@ impl HostServices for Host {
         Ok(completion)
     }
     fn count_tokens(&self, text: &str) -> u64 {
-        text.len() as u64 / 4 + 4
+        self.counter.as_ref().map_or(text.len() as u64 / 4 + 4, |counter| u64::from(counter.count(text)))
     }
     fn recall(&self, request: &RecallRequest) -> Result<RecallReply, EngineError> {
         self.inner.recall(request)
@@ -118,8 +123,7 @@ fn request(window: u64, is_lean: bool) -> CompressRequest {
     request.completions_max = 2;
     request.model.context_length = window;
     request.model.threshold_tokens = threshold;
-    request.model.tail_budget_tokens =
-        if is_lean { (window / 40).clamp(10_000, 25_000) } else { threshold / 5 };
+    request.model.tail_budget_tokens = if is_lean { (window / 40).clamp(10_000, 25_000) } else { threshold / 5 };
     request.model.summary_tokens_max = (window / 20).min(10_000);
     request
 }
@@ -133,16 +137,15 @@ fn smallest(mut work: impl FnMut()) -> Duration {
     runs.min().unwrap_or_default()
 }
 
-fn compress(messages: &[Message], window: u64, mode: &str, has_model: bool, force: bool) -> Option<Duration> {
+fn compress(messages: &[Message], window: u64, mode: &str, host: &Host, force: bool) -> Option<Duration> {
     let table = ViewTable::new(1, messages);
-    let host = Host::new(has_model);
     let engine = engine_compressor::new(&json!({ "tail_mode": mode })).expect("the compressor takes any settings");
-    let mut session = engine.open_session(&host, &SessionStart::default()).expect("the compressor opens sessions");
+    let mut session = engine.open_session(host, &SessionStart::default()).expect("the compressor opens sessions");
     let mut request = request(window, mode == "lean");
     // A session below its threshold is compacted because a person asks for it.
     request.force = force;
     request.target_tokens = request.target_tokens.min(table.conversation().tokens() - 1);
-    let plan = session.compress(&host, &table.conversation(), &request);
+    let plan = session.compress(host, &table.conversation(), &request);
     let Ok(plan) = plan else { return None };
     let verdict = engine_kit::testing::judge(&table.conversation(), &plan, &|text| host.count_tokens(text));
     let verdict = verdict.unwrap_or_else(|fault| panic!("the plan is faulty: {fault}"));
@@ -155,7 +158,7 @@ fn compress(messages: &[Message], window: u64, mode: &str, has_model: bool, forc
         if plan.report.fallback.is_empty() { "a model's summary" } else { "an outline" },
     );
     Some(smallest(|| {
-        let plan = session.compress(&host, &table.conversation(), &request);
+        let plan = session.compress(host, &table.conversation(), &request);
         black_box(plan.map(|plan| plan.steps.len()).unwrap_or_default());
     }))
 }
@@ -227,26 +230,37 @@ fn main() {
             return;
         };
         let messages = read(&file);
+        let (answering, silent) = (Host::new(true, None), Host::new(false, None));
+        let mut serialise_unpruned = None;
         for (window_name, window) in WINDOWS {
             let peer = peer(&tools, &file, window, &folder);
+            serialise_unpruned = serialise_unpruned.or(peer.as_ref().map(|peer| peer.serialise_unpruned));
             let is_goal = (name, window_name) == ("500K", "200K");
             let goal = |ms: f64| is_goal.then_some(ms);
             let force = tokens < window;
             for mode in ["legacy", "lean"] {
-                let Some(time) = compress(&messages, window, mode, true, force) else { continue };
+                let Some(time) = compress(&messages, window, mode, &answering, force) else { continue };
                 let of = peer.as_ref().map(|peer| peer.compress);
                 row(&format!("compress {name}/{window_name}, {mode}, model answers at once"), time, of, goal(2.0));
             }
-            if let Some(time) = compress(&messages, window, "lean", false, force) {
+            if let Some(time) = compress(&messages, window, "lean", &silent, force) {
                 row(&format!("compress {name}/{window_name}, lean, no model"), time, None, None);
             }
-            let table = ViewTable::new(1, &messages);
-            let positions: Vec<usize> = (1..messages.len()).collect();
-            let limits = engine_kit::render::Limits::default();
-            let time =
-                smallest(|| drop(black_box(engine_kit::render::render(&table.conversation(), &positions, &limits))));
-            let of = peer.as_ref().map(|peer| peer.serialise_unpruned);
-            row(&format!("render {name} unpruned, without redaction"), time, of, goal(5.0));
         }
+        let counter = Counter::for_model(EXACT_MODEL);
+        let mut measured = messages.clone();
+        counter.measure(&mut measured);
+        let exact = Host::new(true, Some(counter));
+        if let Some(time) = compress(&measured, 200_000, "lean", &exact, tokens < 200_000) {
+            row(&format!("compress {name}/200K, lean, texts counted by {EXACT_MODEL}"), time, None, None);
+        }
+        let table = ViewTable::new(1, &messages);
+        let positions: Vec<usize> = (1..messages.len()).collect();
+        let limits = engine_kit::render::Limits::default();
+        let rendered = || engine_kit::render::render(&table.conversation(), &positions, &limits);
+        let goal = |ms: f64| (name == "500K").then_some(ms);
+        row(&format!("serialise {name} unpruned"), smallest(|| drop(black_box(rendered()))), None, goal(5.0));
+        let redacted = || drop(black_box(host_redact::redact(&rendered())));
+        row(&format!("serialise and redact {name} unpruned"), smallest(redacted), serialise_unpruned, goal(15.0));
     }
 }

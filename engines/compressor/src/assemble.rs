@@ -13,7 +13,8 @@ use engine_kit::fit::Fit;
 use engine_kit::layout::{Layout, SUMMARY_FRAME_TOKENS, spans};
 use engine_kit::pairs::units;
 use engine_kit::prune::CallTable;
-use engine_kit::regions::is_asked_for;
+use engine_kit::regions::{is_asked_for, leading, newest_user};
+use std::ops::Range;
 
 /// The least room for a summary where the kept messages leave none.
 const SUMMARY_TOKENS_LEAST: u64 = 300;
@@ -87,11 +88,33 @@ pub(crate) fn propose(
             }
         }
     }
-    let summary_tokens = summary.as_ref().map_or(0, |summary| count(&summary.text) + SUMMARY_FRAME_TOKENS);
-    if layout.kept_tokens().saturating_add(summary_tokens) >= conversation.tokens() {
-        return Err(EngineError::nothing_to_compact("everything is recent, pinned or short already"));
+    let summary_tokens = summary.as_ref().map_or(0, |summary| summary.tokens.saturating_add(SUMMARY_FRAME_TOKENS));
+    let after = layout.kept_tokens().saturating_add(summary_tokens);
+    let floor = if after > budget.room { what_must_stay(conversation, &found.must_keep, &budget) } else { String::new() };
+    if after >= conversation.tokens() {
+        let reason = if floor.is_empty() { "everything is recent, pinned or short already" } else { &floor };
+        return Err(EngineError::nothing_to_compact(reason));
     }
-    Ok(written_down(services, conversation, layout, &positions, summary))
+    let mut plan = written_down(services, conversation, layout, &positions, summary);
+    if !floor.is_empty() {
+        plan.report.notes.push(floor);
+    }
+    Ok(plan)
+}
+
+/// Says why a result is over its room, with numbers.
+fn what_must_stay(conversation: &Conversation<'_>, must_keep: &[Range<usize>], budget: &Budget) -> String {
+    let tokens = |position: usize| conversation.get(position).map_or(0, |message| message.tokens());
+    let first = leading(conversation);
+    let instructions: u64 = (0..first).map(tokens).sum();
+    let request = newest_user(conversation).map_or(0, tokens);
+    let pinned: u64 = conversation.iter().filter(|message| message.is_pinned()).map(|message| message.tokens()).sum();
+    let all: u64 = instructions + must_keep.iter().flat_map(|unit| unit.start.max(first)..unit.end).map(tokens).sum::<u64>();
+    format!(
+        "{all} tokens have to stay where there is room for {}: instructions {instructions}, the newest request {request}, \
+         pinned messages {pinned}, and the last exchange with the model; only their tool results can be shortened",
+        budget.room
+    )
 }
 
 /// Proposes lines for old results, and nothing else.

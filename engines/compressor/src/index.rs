@@ -24,16 +24,19 @@ const RESULT_BYTES: (usize, usize) = (256, 16 * 1024);
 /// An index is tried in this many lengths, each half of the one before.
 const TRIES_MAX: usize = 3;
 
-/// Appends the identifiers and the pointer, as far as there is room. The person's words need no place here: the host
-/// quotes them.
-pub(crate) fn add(text: &mut String, source: &Source<'_>, has_pointer: bool, count: &dyn Fn(&str) -> u64) {
+/// Appends the identifiers and the pointer to a text of so many tokens, as far as there is room; returns the tokens of
+/// all. The person's words need no place here: the host quotes them.
+pub(crate) fn add(text: &mut String, tokens: u64, source: &Source<'_>, count: &dyn Fn(&str) -> u64) -> u64 {
     let SummaryTokens { index, .. } = source.wanted;
-    let mut room = source.tokens_max.min(source.tokens / 2).saturating_sub(count(text)).min(index);
+    let has_pointer = source.tail_mode == TailMode::Lean;
+    let mut room = source.tokens_max.min(source.tokens / 2).saturating_sub(tokens).min(index);
+    let mut tokens = tokens;
     let pointer = if has_pointer { pointer(source) } else { String::new() };
     let pointer_tokens = count(&pointer);
     let has_pointer = !pointer.is_empty() && pointer_tokens <= room / 2;
     if has_pointer {
         room -= pointer_tokens;
+        tokens += pointer_tokens;
     }
     let found = anchors_within(&source.conversation, &source.positions, &reach(source));
     // Identifiers take more tokens than prose of the same length.
@@ -44,8 +47,10 @@ pub(crate) fn add(text: &mut String, source: &Source<'_>, has_pointer: bool, cou
             break;
         }
         let section = format!("\n\n## {INDEX_HEADING}\n{index}");
-        if count(&section) <= room {
+        let section_tokens = count(&section);
+        if section_tokens <= room {
             text.push_str(&section);
+            tokens += section_tokens;
             break;
         }
         bytes /= 2;
@@ -53,6 +58,7 @@ pub(crate) fn add(text: &mut String, source: &Source<'_>, has_pointer: bool, cou
     if has_pointer {
         text.push_str(&pointer);
     }
+    tokens
 }
 
 /// How much of each part is searched, so that the whole stretch is and not its newest end only.

@@ -26,6 +26,8 @@ const INSTRUCTION_TOKENS: u64 = 1_500;
 const BYTES_PER_TOKEN: (u64, u64) = (3, 4);
 /// A stretch is cut differently than it was counted, so no more than this of its window is filled by estimate.
 const ESTIMATE_SHARE: (u64, u64) = (9, 10);
+/// Room in the window for an answer of the wanted length that turns out longer.
+const ANSWER_SHARE: (u64, u64) = (3, 2);
 /// Times that a prompt over its window is made again, with less material.
 const TRIES_MAX: usize = 3;
 /// An earlier summary longer than this is cut: it was bounded when it was made.
@@ -33,37 +35,41 @@ const PREVIOUS_BYTES_MAX: usize = 120_000;
 /// Beginning of the message up to which a model is to summarise: enough to find it, more where others begin alike.
 const BEGINNING_CHARS: [usize; 2] = [80, 400];
 
-/// Writes the prompt for the model that the host would ask.
+/// Writes the prompt for the model that the host would ask; the error says why none fits.
 pub(crate) fn prompt(
     source: &Source<'_>,
     request: &CompressRequest,
     now_unix_ms: u64,
     count: &dyn Fn(&str) -> u64,
-) -> String {
+) -> Result<String, String> {
     if request.completion_model == Some(CompletionModel::MainOnPrefix) {
         let mut out = instruction(source, now_unix_ms);
         out.push_str(&where_it_ends(source));
         out.push_str(&wishes(&source.conversation, request));
-        return out;
+        return Ok(out);
     }
     let window = [request.completion_window, request.model.context_length].into_iter().find(|window| *window > 0);
-    let room = window.unwrap_or(WINDOW_TOKENS) / PROMPT_SHARE.1 * PROMPT_SHARE.0;
+    let window = window.unwrap_or(WINDOW_TOKENS);
+    let room = window / PROMPT_SHARE.1 * PROMPT_SHARE.0;
     let mut bytes = material_bytes(source, room);
     for _ in 0..TRIES_MAX {
-        let out = with_material(source, request, now_unix_ms, bytes);
-        // No token is shorter than a byte, so most prompts need not be counted.
-        let is_sure = out.len() as u64 <= room || out.len() as u64 / BYTES_PER_TOKEN.0 <= room / 2;
+        let (out, estimate) = with_material(source, request, now_unix_ms, bytes);
+        // No token is shorter than a byte, and the parts' own counts tell within a quarter what they come to; so most
+        // prompts need not be counted.
+        let answer = source.wanted.written().saturating_mul(ANSWER_SHARE.0) / ANSWER_SHARE.1;
+        let is_sure = out.len() as u64 <= room || estimate / 4 * 5 <= window.saturating_sub(answer);
         let tokens = if is_sure { 0 } else { count(&out) };
         if tokens <= room {
-            return out;
+            return Ok(out);
         }
         let fitting = u128::from(room) * bytes as u128 / u128::from(tokens);
         bytes = usize::try_from(fitting).unwrap_or(bytes) / 10 * 9;
     }
-    with_material(source, request, now_unix_ms, bytes / 2)
+    Err(format!("the summariser's window of {window} tokens is too small for the material"))
 }
 
-fn with_material(source: &Source<'_>, request: &CompressRequest, now_unix_ms: u64, bytes: usize) -> String {
+/// Returns the prompt and its tokens by estimate.
+fn with_material(source: &Source<'_>, request: &CompressRequest, now_unix_ms: u64, bytes: usize) -> (String, u64) {
     let mut out = instruction(source, now_unix_ms);
     out.push_str(&wishes(&source.conversation, request));
     let conversation = &source.conversation;
@@ -89,8 +95,10 @@ fn with_material(source: &Source<'_>, request: &CompressRequest, now_unix_ms: u6
         );
     }
     let limits = Limits { total_bytes: left.min(Limits::default().total_bytes), ..Limits::default() };
-    out.push_str(&render_with(conversation, &new, &limits, &|position, index| line_of(source, position, index)));
-    out
+    let estimate = out.len() as u64 / BYTES_PER_TOKEN.0;
+    let rendered = render_with(conversation, &new, &limits, &|position, index| line_of(source, position, index));
+    out.push_str(&rendered.text);
+    (out, estimate + rendered.tokens_estimate)
 }
 
 /// With a legacy tail a model reads old results as lines, as Hermes' does; a lean one's session log is made of the

@@ -36,6 +36,8 @@ pub(crate) struct Source<'a> {
 /// A summary and how it came about.
 pub(crate) struct Summary {
     pub(crate) text: String,
+    /// Its tokens, each piece counted once.
+    pub(crate) tokens: u64,
     pub(crate) completions: u32,
     /// Why no model wrote it; empty if one did.
     pub(crate) fallback: String,
@@ -45,12 +47,11 @@ pub(crate) struct Summary {
 /// Writes the summary.
 pub(crate) fn summarise(source: &Source<'_>, request: &CompressRequest, services: &dyn HostServices) -> Summary {
     let count = |text: &str| services.count_tokens(text);
-    let mut summary = Summary { text: String::new(), completions: 0, fallback: String::new(), notes: Vec::new() };
-    let has_pointer = source.tail_mode == TailMode::Lean;
+    let mut summary = Summary { text: String::new(), tokens: 0, completions: 0, fallback: String::new(), notes: Vec::new() };
     match ask(source, request, services, &mut summary) {
-        Ok(text) => {
+        Ok((text, tokens)) => {
             summary.text = text;
-            index::add(&mut summary.text, source, has_pointer, &count);
+            summary.tokens = index::add(&mut summary.text, tokens, source, &count);
         }
         Err(reason) => {
             summary.fallback = reason;
@@ -58,18 +59,19 @@ pub(crate) fn summarise(source: &Source<'_>, request: &CompressRequest, services
             let tokens = source.wanted.written().saturating_add(source.wanted.index).min(source.tokens_max);
             let options = Options { focus: &request.focus_topic, previous: None };
             summary.text = outline(&source.conversation, source.positions.iter().copied(), tokens, &count, &options);
+            summary.tokens = count(&summary.text);
         }
     }
     summary
 }
 
-/// Asks a model; the error says why there is no text of one.
+/// Asks a model; returns its text and the tokens of it. The error says why there is none.
 fn ask(
     source: &Source<'_>,
     request: &CompressRequest,
     services: &dyn HostServices,
     summary: &mut Summary,
-) -> Result<String, String> {
+) -> Result<(String, u64), String> {
     if request.completions_max == 0 {
         return Err("no completion is allowed for this call".to_string());
     }
@@ -80,7 +82,7 @@ fn ask(
         return Err("the target leaves too little room for a written summary".to_string());
     }
     let count = |text: &str| services.count_tokens(text);
-    let mut completion = CompletionRequest::new("summary", prompt(source, request, services.now_unix_ms(), &count));
+    let mut completion = CompletionRequest::new("summary", prompt(source, request, services.now_unix_ms(), &count)?);
     completion.tokens_hint = source.wanted.written();
     completion.model = request.completion_model;
     summary.completions = 1;
@@ -105,9 +107,9 @@ fn ask(
     }
     if tokens > source.tokens_max {
         summary.notes.push(format!("the summary was cut from {tokens} to {} tokens", source.tokens_max));
-        return Ok(fit(&text, source.tokens_max, &count));
+        return Ok((fit(&text, source.tokens_max, &count), source.tokens_max));
     }
-    Ok(text)
+    Ok((text, tokens))
 }
 
 /// Puts the newest request that the summary stands for in place of what the model wrote of it: the one thing that must

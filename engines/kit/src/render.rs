@@ -31,6 +31,8 @@ const CAP_TRIES_MAX: usize = 4;
 
 /// A block's label, the gap before it, and the line that says what is missing.
 const FRAME_BYTES: usize = 120;
+/// The same in tokens.
+const FRAME_TOKENS: u64 = 30;
 /// Characters of a tool's name and of a call's id.
 const NAME_CHARS: usize = 80;
 const ID_CHARS: usize = 64;
@@ -42,7 +44,16 @@ pub type Shortened<'a> = dyn Fn(usize, usize) -> Option<String> + 'a;
 ///
 /// Reasoning is left out: it may not be shown to another model in some dialects, and what came of it is in the text.
 pub fn render(conversation: &Conversation<'_>, positions: &[usize], limits: &Limits) -> String {
-    render_with(conversation, positions, limits, &|_, _| None)
+    render_with(conversation, positions, limits, &|_, _| None).text
+}
+
+/// A rendered stretch, and what it comes to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rendered {
+    /// The blocks.
+    pub text: String,
+    /// Tokens by the counts of the parts: of each the share that is shown, and the frames.
+    pub tokens_estimate: u64,
 }
 
 /// Returns the messages as [`render`] does, with other texts for the results that `shortened` gives one.
@@ -51,7 +62,7 @@ pub fn render_with(
     positions: &[usize],
     limits: &Limits,
     shortened: &Shortened<'_>,
-) -> String {
+) -> Rendered {
     let mut blocks: Vec<Block<'_>> = Vec::with_capacity(positions.len());
     for &position in positions {
         let Some(message) = conversation.get(position) else { continue };
@@ -88,10 +99,12 @@ pub fn render_with(
         // Writing to a string cannot fail.
         let _ = write!(out, "[{first} older messages left out]");
     }
+    let mut tokens_estimate = 0u64;
     for block in blocks.iter().skip(first) {
         block.push(&mut out, message_bytes, argument_bytes);
+        tokens_estimate += block.tokens_estimate(message_bytes, argument_bytes);
     }
-    out
+    Rendered { text: out, tokens_estimate }
 }
 
 /// A message, and other texts for some of its results.
@@ -120,6 +133,21 @@ impl<'a> Block<'a> {
             _ => FRAME_BYTES,
         };
         self.message.parts().enumerate().map(bytes).sum()
+    }
+
+    fn tokens_estimate(&self, message_bytes: usize, argument_bytes: usize) -> u64 {
+        let shown = |(index, part): (usize, PartView<'a>)| {
+            let (text, bytes_max) = match part.kind() {
+                PartKind::Text => (part.text(), message_bytes),
+                PartKind::ToolCall => (part.text(), argument_bytes),
+                PartKind::ToolResult => (self.result(index, &part), message_bytes),
+                _ => return FRAME_TOKENS,
+            };
+            let bytes = text.len().min(bytes_max) as u128;
+            let tokens = u128::from(part.tokens()) * bytes / part.text().len().max(1) as u128;
+            u64::try_from(tokens).unwrap_or(u64::MAX).saturating_add(FRAME_TOKENS)
+        };
+        self.message.parts().enumerate().map(shown).sum()
     }
 
     fn push(&self, out: &mut String, message_bytes: usize, argument_bytes: usize) {

@@ -30,7 +30,8 @@ fn worst(messages: Vec<Message>, target: u64) -> Result<u64, EngineError> {
             let plan = session.compress(&host, &table.conversation(), &request)?;
             let verdict = judged(&messages, &plan);
             assert!(verdict.tokens_after < verdict.tokens_before, "{mode} {has_model}: {verdict:?}");
-            assert!(verdict.tokens_after < target, "{mode} {has_model}: {verdict:?} {:.300}", engine_kit::picture::plan_picture(&plan));
+            let is_told = plan.report.notes.iter().any(|note| note.contains("have to stay"));
+            assert!(verdict.tokens_after < target || is_told, "{mode} {has_model}: {verdict:?} {:.300}", engine_kit::picture::plan_picture(&plan));
             largest = largest.max(verdict.tokens_after);
         }
     }
@@ -126,10 +127,10 @@ fn eight_messages_with_one_of_700_000_characters() {
     // The newest words of the person and what the model has just answered stay whatever they cost; the reason is told.
     for giant_at in [6, 7] {
         match worst(list(giant_at), TARGET) {
-            Ok(after) => assert!(after < tokens(&list(giant_at))),
+            Ok(after) => panic!("{giant_at}: {after} tokens, without what has to stay"),
             Err(error) => {
                 assert_eq!(error.kind, ErrorKind::NothingToCompact);
-                assert!(error.message.contains("stay") || error.message.contains("recent"), "{error}");
+                assert!(error.message.contains("tokens have to stay where there is room for"), "{error}");
             }
         }
     }

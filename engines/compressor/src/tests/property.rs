@@ -107,11 +107,11 @@ proptest! {
         // What was asked of a model: no more than allowed, and of a size that its window holds.
         let asked = host.asked.lock().unwrap();
         prop_assert!(asked.len() <= 1.min(usize::try_from(knobs.completions_max).unwrap()));
-        let instruction = 2_500;
         for completion in asked.iter() {
             let tokens = count(&completion.prompt);
-            prop_assert!(knobs.window <= instruction || tokens <= knobs.window, "{} of {}", tokens, knobs.window);
-            prop_assert!(completion.model != Some(CompletionModel::MainOnPrefix) || !completion.prompt.contains("[USER]:"));
+            let is_on_prefix = completion.model == Some(CompletionModel::MainOnPrefix);
+            prop_assert!(knobs.window == 0 || is_on_prefix || tokens <= knobs.window, "{} of {}", tokens, knobs.window);
+            prop_assert!(!is_on_prefix || !completion.prompt.contains("[USER]:"));
         }
 
         let plan = match made {
