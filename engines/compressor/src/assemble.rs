@@ -90,7 +90,8 @@ pub(crate) fn propose(
     }
     let summary_tokens = summary.as_ref().map_or(0, |summary| summary.tokens.saturating_add(SUMMARY_FRAME_TOKENS));
     let after = layout.kept_tokens().saturating_add(summary_tokens);
-    let floor = if after > budget.room { what_must_stay(conversation, &found.must_keep, &budget) } else { String::new() };
+    let floor =
+        if after > budget.room { what_must_stay(conversation, &found.must_keep, &budget) } else { String::new() };
     if after >= conversation.tokens() {
         let reason = if floor.is_empty() { "everything is recent, pinned or short already" } else { &floor };
         return Err(EngineError::nothing_to_compact(reason));
@@ -109,7 +110,8 @@ fn what_must_stay(conversation: &Conversation<'_>, must_keep: &[Range<usize>], b
     let instructions: u64 = (0..first).map(tokens).sum();
     let request = newest_user(conversation).map_or(0, tokens);
     let pinned: u64 = conversation.iter().filter(|message| message.is_pinned()).map(|message| message.tokens()).sum();
-    let all: u64 = instructions + must_keep.iter().flat_map(|unit| unit.start.max(first)..unit.end).map(tokens).sum::<u64>();
+    let all: u64 =
+        instructions + must_keep.iter().flat_map(|unit| unit.start.max(first)..unit.end).map(tokens).sum::<u64>();
     format!(
         "{all} tokens have to stay where there is room for {}: instructions {instructions}, the newest request {request}, \
          pinned messages {pinned}, and the last exchange with the model; only their tool results can be shortened",

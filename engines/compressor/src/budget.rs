@@ -85,7 +85,8 @@ impl Budget {
             TailMode::Lean => LEAN_INDEX_BYTES,
             TailMode::Legacy => LEGACY_INDEX_BYTES,
         };
-        let index = (index_bytes / INDEX_BYTES_PER_TOKEN).min(self.room / INDEX_ROOM_PART).min(covered_tokens / LOG_PART);
+        let index =
+            (index_bytes / INDEX_BYTES_PER_TOKEN).min(self.room / INDEX_ROOM_PART).min(covered_tokens / LOG_PART);
         SummaryTokens { sections, log: if has_log { log } else { 0 }, index }
     }
 }

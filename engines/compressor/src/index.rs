@@ -10,8 +10,6 @@ use std::fmt::Write;
 
 pub(crate) const INDEX_HEADING: &str = "Anchor Index (exact)";
 pub(crate) const RECOVERY_HEADING: &str = "Context Recovery";
-/// Written by the model, and carried on by it.
-pub(crate) const LOG_HEADING: &str = "Detailed Session Log";
 /// Bytes searched for identifiers in all: what is said and called first, and of each result a like share of the rest.
 /// A legacy tail's short index is filled from fewer.
 const SEARCHED_BYTES: usize = 320 * 1024;
@@ -138,7 +136,10 @@ mod tests {
         let text = "[palimpsest: summary 3]\n## Goal\nx\n\n## Anchor Index (exact)\n- Files: a.rs\n\n## Context Recovery\n\
                     - The transcript\n[palimpsest: end of summary]";
         assert_eq!(without(text), "[palimpsest: summary 3]\n## Goal\nx\n\n[palimpsest: end of summary]");
-        assert_eq!(without("## Goal\nsee the ## Anchor Index (exact) below"), "## Goal\nsee the ## Anchor Index (exact) below");
+        assert_eq!(
+            without("## Goal\nsee the ## Anchor Index (exact) below"),
+            "## Goal\nsee the ## Anchor Index (exact) below"
+        );
         assert_eq!(without("## Context Recovery"), "");
     }
 }

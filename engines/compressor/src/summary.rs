@@ -47,7 +47,8 @@ pub(crate) struct Summary {
 /// Writes the summary.
 pub(crate) fn summarise(source: &Source<'_>, request: &CompressRequest, services: &dyn HostServices) -> Summary {
     let count = |text: &str| services.count_tokens(text);
-    let mut summary = Summary { text: String::new(), tokens: 0, completions: 0, fallback: String::new(), notes: Vec::new() };
+    let mut summary =
+        Summary { text: String::new(), tokens: 0, completions: 0, fallback: String::new(), notes: Vec::new() };
     match ask(source, request, services, &mut summary) {
         Ok((text, tokens)) => {
             summary.text = text;

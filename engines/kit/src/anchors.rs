@@ -112,9 +112,8 @@ pub fn anchors_within<'a>(conversation: &Conversation<'a>, positions: &[usize], 
             break;
         }
     }
-    let by_weight = |a: &Anchor<'_>, b: &Anchor<'_>| {
-        b.count.cmp(&a.count).then(b.newest.cmp(&a.newest)).then(a.text.cmp(b.text))
-    };
+    let by_weight =
+        |a: &Anchor<'_>, b: &Anchor<'_>| b.count.cmp(&a.count).then(b.newest.cmp(&a.newest)).then(a.text.cmp(b.text));
     let classes = found.into_iter().map(|class| {
         let mut list: Vec<Anchor<'a>> = class.into_values().collect();
         if list.len() > KEPT_MAX {
@@ -308,5 +307,28 @@ mod tests {
         }
         // A generous bound that only a quadratic search would pass: the scan looks at 16 KB of each text.
         assert!(start.elapsed().as_secs() < 20);
+    }
+    #[test]
+    fn the_counts_of_an_earlier_index_go_on() {
+        let mut summary = user(1, "## Anchor Index\n- Files: src/old.rs (x41); src/new.rs (x2)\n- Issues: #4312");
+        summary.flags = Flags::SUMMARY.with(Flags::SYNTHETIC);
+        let list = [summary, assistant(2, "see src/new.rs (x9) and #4312")];
+        assert_eq!(index(&list, 4_000), "- Files: src/old.rs (x41); src/new.rs (x3)\n- Issues: #4312 (x2)");
+    }
+
+    #[test]
+    fn no_more_is_searched_than_is_reached_for() {
+        let messages: Vec<Message> = (0..50)
+            .map(|at| {
+                result(at + 1, "c", "bash", &format!("src/first_{at}.rs {} src/last_{at}.rs", "word ".repeat(200)))
+            })
+            .collect();
+        let table = ViewTable::new(1, &messages);
+        let positions: Vec<usize> = (0..50).collect();
+        let reach = Reach { text_bytes: 64, result_bytes: 128, total_bytes: 128 * 10 };
+        let found = anchors_within(&table.conversation(), &positions, &reach);
+        let paths = found.of(AnchorKind::Path);
+        assert!((20..=24).contains(&paths.len()), "{}", paths.len());
+        assert!(paths.iter().all(|anchor| anchor.newest >= 38), "the newest messages come first");
     }
 }

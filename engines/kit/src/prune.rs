@@ -334,10 +334,7 @@ fn trim_value(value: &mut Value, string_chars_max: usize, cuts: &mut usize) {
 
 /// Finds results that a later result repeats word for word, among the messages at these positions, which ascend:
 /// `(message, part)` of the older copies.
-pub fn duplicates(
-    conversation: &Conversation<'_>,
-    positions: impl IntoIterator<Item = usize>,
-) -> Vec<(usize, usize)> {
+pub fn duplicates(conversation: &Conversation<'_>, positions: impl IntoIterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut newest: HashMap<&str, (usize, usize), foldhash::fast::RandomState> = HashMap::default();
     let mut older = Vec::new();
     for position in positions {

@@ -83,7 +83,8 @@ pub fn render_with(
             break;
         }
         let fitting = message_bytes as u128 * limits.total_bytes as u128 / total as u128;
-        message_bytes = usize::try_from(fitting).unwrap_or(least).clamp(least, message_bytes.saturating_sub(1).max(least));
+        message_bytes =
+            usize::try_from(fitting).unwrap_or(least).clamp(least, message_bytes.saturating_sub(1).max(least));
     }
     let argument_bytes = limits.argument_bytes.min(message_bytes);
 
@@ -243,5 +244,25 @@ mod tests {
         let tiny = render(5_000);
         assert!(tiny.len() <= 5_000 + 200, "{}", tiny.len());
         assert!(tiny.len() < 6_000 && tiny.starts_with("[1"), "{tiny:.60}");
+    }
+    #[test]
+    fn results_can_be_shown_shorter_and_the_estimate_follows() {
+        let messages = [
+            calls(1, &[("a", "bash", "{}")]),
+            result(2, "a", "bash", &"long output\n".repeat(1_000)),
+            assistant(3, "<think>secret plan</think>Done."),
+        ];
+        let table = ViewTable::new(1, &messages);
+        let with =
+            |shortened: &Shortened<'_>| render_with(&table.conversation(), &[0, 1, 2], &Limits::default(), shortened);
+        let whole = with(&|_, _| None);
+        let short = with(&|position, part| Some(format!("[line {position}.{part}]")));
+        assert!(short.text.contains("[TOOL RESULT a]: [line 1.0]\n\n[ASSISTANT]: Done."), "{}", short.text);
+        assert!(!whole.text.contains("secret plan"));
+        for rendered in [whole, short] {
+            let tokens = rendered.text.len() as u64 / 4;
+            assert!(rendered.tokens_estimate >= tokens, "{} of {tokens}", rendered.tokens_estimate);
+            assert!(rendered.tokens_estimate <= tokens + 3 * 40, "{} of {tokens}", rendered.tokens_estimate);
+        }
     }
 }

@@ -34,7 +34,8 @@ fn one_call_asks_for_sections_and_a_log() {
     assert!(prompt.contains("About 4000 tokens."), "{prompt:.3000}");
     assert!(prompt.contains("run 3.1\nrun 3.1"), "a log is made of the results themselves");
     let text = summary_of(&lean);
-    let order = ["## Goal", "## Anchor Index (exact)", "## Context Recovery"].map(|heading| text.find(heading).unwrap());
+    let order =
+        ["## Goal", "## Anchor Index (exact)", "## Context Recovery"].map(|heading| text.find(heading).unwrap());
     assert!(order.is_sorted(), "{text}");
     assert!(text.contains("messages 5 to ") && !text.contains("lcm_grep"), "{text}");
 
@@ -47,16 +48,21 @@ fn one_call_asks_for_sections_and_a_log() {
 #[test]
 fn identifiers_of_arguments_are_in_the_index_and_keep_their_counts() {
     let mut messages = session(40, 5, 2_000);
-    messages[6] = calls(0, &[("call_0_2", "terminal", "{\"command\":\"git checkout fix/odd-name && vim deep/in/here.rs\"}")]);
+    messages[6] =
+        calls(0, &[("call_0_2", "terminal", "{\"command\":\"git checkout fix/odd-name && vim deep/in/here.rs\"}")]);
     let summary = "[palimpsest: summary 3 of 90 earlier messages]\n## Goal\n- old goal\n\n## Anchor Index (exact)\n\
                    - Files: very/old/file.rs (x41)\n\n## Context Recovery\n- gone\n[palimpsest: end of summary]";
     let mut earlier = flagged(user(0, summary), Flags::SUMMARY.with(Flags::SYNTHETIC));
     earlier.node = NodeId(3);
     messages.insert(1, earlier);
     let messages = numbered(messages);
-    let (plan, prompt) = answered(&messages, "lean", &lean_request(40_000), "## Goal\nx\n\n## Anchor Index (exact)\n- Files: made.up");
+    let (plan, prompt) =
+        answered(&messages, "lean", &lean_request(40_000), "## Goal\nx\n\n## Anchor Index (exact)\n- Files: made.up");
     let text = summary_of(&plan);
-    assert!(text.contains("very/old/file.rs (x41)") && text.contains("deep/in/here.rs") && text.contains("fix/odd-name"), "{text}");
+    assert!(
+        text.contains("very/old/file.rs (x41)") && text.contains("deep/in/here.rs") && text.contains("fix/odd-name"),
+        "{text}"
+    );
     assert!(!text.contains("made.up"), "a model's copy of the index is not believed");
     assert!(text.contains("those that summary 3 stood for"), "{text}");
     assert!(prompt.contains("- old goal") && !prompt.contains("very/old/file.rs") && !prompt.contains("- gone"));

@@ -67,8 +67,13 @@ fn check(golden: &str, cases: impl IntoIterator<Item = (String, bool, String)>) 
 fn every_difference_is_in_the_documentation() {
     let page = include_str!("../../../../docs/compressor.md");
     for (golden, case) in DIFFERENCES {
-        let row = page.lines().find(|line| line.starts_with(&format!("| {golden} |")) && line.contains(&format!("| {case} |")));
-        assert!(row.is_some_and(|row| row.split('|').nth(4).is_some_and(|why| why.trim().len() > 10)), "{golden} {case}");
+        let row = page
+            .lines()
+            .find(|line| line.starts_with(&format!("| {golden} |")) && line.contains(&format!("| {case} |")));
+        assert!(
+            row.is_some_and(|row| row.split('|').nth(3).is_some_and(|why| why.trim().len() > 10)),
+            "{golden} {case}"
+        );
     }
 }
 
@@ -97,11 +102,8 @@ fn message(at: usize, value: &Value) -> Message {
     for call in value["tool_calls"].as_array().into_iter().flatten() {
         let function = &call["function"];
         let id = call.as_str().or(call["id"].as_str()).unwrap();
-        let mut part = Part::call(
-            id,
-            function["name"].as_str().unwrap_or("f"),
-            function["arguments"].as_str().unwrap_or("{}"),
-        );
+        let mut part =
+            Part::call(id, function["name"].as_str().unwrap_or("f"), function["arguments"].as_str().unwrap_or("{}"));
         // The frame of a call is some 76 characters in Python's notation.
         part.tokens = (part.text.len() + 76) as u32 / 4;
         parts.push(part);
@@ -138,8 +140,12 @@ fn golden_03_lines_of_old_results() {
     let cases = golden(include_str!("goldens/03-prune.json"));
     let list = cases[0]["input"]["messages"].as_array().unwrap();
     // Results with pictures and dictionaries are parts of another kind here.
-    let plain: Vec<Message> =
-        list.iter().enumerate().filter(|(_, value)| value["content"].is_string()).map(|(at, value)| message(at, value)).collect();
+    let plain: Vec<Message> = list
+        .iter()
+        .enumerate()
+        .filter(|(_, value)| value["content"].is_string())
+        .map(|(at, value)| message(at, value))
+        .collect();
     let table = ViewTable::new(1, &plain);
     let conversation = table.conversation();
     let calls = CallTable::new(&conversation);
@@ -148,7 +154,8 @@ fn golden_03_lines_of_old_results() {
     for (position, view) in conversation.iter().enumerate() {
         let at = view.id().0 - 1;
         let change = cases[0]["observed"]["changed"].as_array().unwrap().iter().find(|change| change["index"] == at);
-        let (Some(part), Some(theirs)) = (view.results().next(), change.and_then(|change| change["after"].as_str())) else {
+        let (Some(part), Some(theirs)) = (view.results().next(), change.and_then(|change| change["after"].as_str()))
+        else {
             continue;
         };
         if theirs.starts_with("[Duplicate") {
@@ -176,7 +183,8 @@ fn golden_03_lines_of_old_results() {
 
 #[test]
 fn golden_04_which_results_are_old() {
-    let mut list = vec![json::json!({ "role": "system", "content": "SYS" }), json::json!({ "role": "user", "content": "go" })];
+    let mut list =
+        vec![json::json!({ "role": "system", "content": "SYS" }), json::json!({ "role": "user", "content": "go" })];
     for at in 0..12 {
         let call = json::json!({ "id": format!("c{at}"), "function": { "name": "terminal", "arguments": "{\"command\":\"ls\"}" } });
         list.push(json::json!({ "role": "assistant", "content": "", "tool_calls": [call] }));
@@ -262,7 +270,8 @@ fn compacted(list: &Value, protect_first_n: u64) -> Option<(Vec<String>, String)
     let mut session = engine.open_session(&host, &SessionStart::default()).unwrap();
     let plan = session.compress(&host, &scaled_table.conversation(), &request).ok()?;
     judged(&scaled, &plan);
-    let text_of = |position: usize| table.conversation().get(position).map(|message| message.text()).unwrap_or_default();
+    let text_of =
+        |position: usize| table.conversation().get(position).map(|message| message.text()).unwrap_or_default();
     let kept = plan.steps.iter().filter_map(|step| if let Step::Keep(span) = step { Some(*span) } else { None });
     let kept = kept.flat_map(|span| span.positions()).map(text_of).collect();
     let quoted = summary_of(&plan).lines().find_map(|line| line.strip_prefix("User asked: ")).unwrap_or_default();
@@ -276,7 +285,8 @@ fn observed(output: &Value) -> (Vec<String>, String) {
     for message in output.as_array().unwrap() {
         let text = message["content"].as_str().unwrap_or_default();
         if message["_compressed_summary"] == true {
-            let asked = text.lines().find_map(|line| line.strip_prefix("User asked (deterministic, from compacted turns): "));
+            let asked =
+                text.lines().find_map(|line| line.strip_prefix("User asked (deterministic, from compacted turns): "));
             quoted = asked.unwrap_or_default().trim_matches('\'').to_string();
             let merged = text.strip_prefix("[PRIOR CONTEXT — for reference only; not a new message]\n");
             kept.extend(merged.and_then(|text| text.split_once("\n\n[END OF")).map(|(text, _)| text.to_string()));
@@ -314,7 +324,8 @@ fn golden_06_what_stays_and_what_the_summary_quotes() {
 fn golden_07_only_answered_calls_and_their_results_are_tied() {
     for case in golden(include_str!("goldens/07-tool-pairs.json")) {
         let label = case["input"]["label"].as_str().unwrap();
-        let of_the_host = ["pre-API sanitizer", "repair_message_sequence"].into_iter().find(|lead| label.starts_with(lead));
+        let of_the_host =
+            ["pre-API sanitizer", "repair_message_sequence"].into_iter().find(|lead| label.starts_with(lead));
         if let Some(lead) = of_the_host {
             assert!(is_listed("07", lead));
             continue;

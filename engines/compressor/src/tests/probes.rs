@@ -31,7 +31,11 @@ fn worst(messages: Vec<Message>, target: u64) -> Result<u64, EngineError> {
             let verdict = judged(&messages, &plan);
             assert!(verdict.tokens_after < verdict.tokens_before, "{mode} {has_model}: {verdict:?}");
             let is_told = plan.report.notes.iter().any(|note| note.contains("have to stay"));
-            assert!(verdict.tokens_after < target || is_told, "{mode} {has_model}: {verdict:?} {:.300}", engine_kit::picture::plan_picture(&plan));
+            assert!(
+                verdict.tokens_after < target || is_told,
+                "{mode} {has_model}: {verdict:?} {:.300}",
+                engine_kit::picture::plan_picture(&plan)
+            );
             largest = largest.max(verdict.tokens_after);
         }
     }
@@ -96,7 +100,12 @@ fn lists_of_one_to_eight_messages_with_a_giant_result() {
     let turn = |at: usize| {
         let call = format!("c{at}");
         let arguments = "{\"command\":\"cat log\"}";
-        vec![user(0, "look"), calls(0, &[(&call, "terminal", arguments)]), result(0, &call, "terminal", &log), assistant(0, "seen")]
+        vec![
+            user(0, "look"),
+            calls(0, &[(&call, "terminal", arguments)]),
+            result(0, &call, "terminal", &log),
+            assistant(0, "seen"),
+        ]
     };
     let messages: Vec<Message> = (0..2).flat_map(turn).collect();
     for length in 1..=8 {
@@ -115,7 +124,9 @@ fn lists_of_one_to_eight_messages_with_a_giant_result() {
 #[test]
 fn eight_messages_with_one_of_700_000_characters() {
     let giant = "pasted words ".repeat(54_000);
-    let small = |at: usize| if at.is_multiple_of(2) { user(0, &format!("ask {at}")) } else { assistant(0, &format!("say {at}")) };
+    let small = |at: usize| {
+        if at.is_multiple_of(2) { user(0, &format!("ask {at}")) } else { assistant(0, &format!("say {at}")) }
+    };
     let list = |giant_at: usize| -> Vec<Message> {
         let giant = |at: usize| if at.is_multiple_of(2) { user(0, &giant) } else { assistant(0, &giant) };
         (0..8).map(|at| if at == giant_at { giant(at) } else { small(at) }).collect()

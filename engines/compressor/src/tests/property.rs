@@ -50,12 +50,9 @@ fn asked_for(target: u64, tail: u64, knobs: &Knobs) -> CompressRequest {
     let mut request = request(target);
     request.model.tail_budget_tokens = tail;
     request.completions_max = knobs.completions_max;
-    request.completion_model = [
-        None,
-        Some(CompletionModel::Auxiliary),
-        Some(CompletionModel::Main),
-        Some(CompletionModel::MainOnPrefix),
-    ][usize::from(knobs.model)];
+    request.completion_model =
+        [None, Some(CompletionModel::Auxiliary), Some(CompletionModel::Main), Some(CompletionModel::MainOnPrefix)]
+            [usize::from(knobs.model)];
     request.completion_window = knobs.window;
     request.force = knobs.is_forced;
     request.trigger = knobs.is_forced.then_some(Trigger::Manual);

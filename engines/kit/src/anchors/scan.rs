@@ -74,7 +74,12 @@ const BLOCK: usize = 64;
 /// Tells whether a byte stands in some identifier and in few other words: `.`, `/` and digits, `#`, `@`, and the capital
 /// letters with which the names of errors begin.
 fn is_telling(byte: u8) -> bool {
-    (byte.wrapping_sub(b'.') <= b'9' - b'.') | (byte == b'#') | (byte == b'@') | (byte == b'E') | (byte == b'S') | (byte == b'T')
+    (byte.wrapping_sub(b'.') <= b'9' - b'.')
+        | (byte == b'#')
+        | (byte == b'@')
+        | (byte == b'E')
+        | (byte == b'S')
+        | (byte == b'T')
 }
 
 /// Returns a bit for each telling byte of a block, the first byte's lowest.
@@ -150,7 +155,8 @@ impl<'a> Words<'a> {
         // Word bytes are ASCII, so the cut is at characters.
         let Some(word) = text.get(start..end).filter(|word| word.len() > 1) else { return };
         if word.starts_with("//") {
-            let lead = ["https:", "http:"].into_iter().find(|lead| text.get(..start).is_some_and(|text| text.ends_with(lead)));
+            let lead =
+                ["https:", "http:"].into_iter().find(|lead| text.get(..start).is_some_and(|text| text.ends_with(lead)));
             if let Some(lead) = lead {
                 let start = start - lead.len();
                 self.end = start + url(text.get(start..).unwrap_or_default(), self.is_json, tell);
@@ -346,6 +352,35 @@ mod tests {
                 continue;
             }
             assert_eq!(got.join(", "), want, "{text}");
+        }
+    }
+    #[test]
+    fn where_a_word_stands_in_its_block_makes_no_difference() {
+        let text =
+            "src/a.rs #4312 0a1b2c3d4e feat/new-ui ValueError: x https://a.example/b @lena-k v1.20.3 panicked at y.rs";
+        let found = |text: &str| {
+            let mut got: Vec<String> = Vec::new();
+            scan(text, false, |kind, word| got.push(format!("{kind:?} {word}")));
+            got
+        };
+        let want = found(text);
+        assert_eq!(want.len(), 10, "{want:?}");
+        for blanks in 0..2 * BLOCK {
+            let moved = format!("{}{text}", " ".repeat(blanks));
+            assert_eq!(found(&moved), want, "{blanks}");
+        }
+    }
+
+    #[test]
+    fn the_telling_bytes_of_a_block_are_told_one_by_one() {
+        for at in 0..BLOCK {
+            for byte in 0..=u8::MAX {
+                let mut block = [b' '; BLOCK];
+                if let Some(slot) = block.get_mut(at) {
+                    *slot = byte;
+                }
+                assert_eq!(telling_bytes(&block), u64::from(is_telling(byte)) << at, "{byte} at {at}");
+            }
         }
     }
 }
