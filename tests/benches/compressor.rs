@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-const RUNS: usize = 60;
+const RUNS: usize = 150;
 /// Runs of Hermes on each file; its driver takes the smallest too.
 const PEER_RUNS: &str = "9";
 /// What the stand-in for a model answers at once: 8 KB, as Hermes' driver has it.

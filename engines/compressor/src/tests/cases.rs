@@ -314,3 +314,30 @@ fn absurd_numbers_in_a_request_do_no_harm() {
         }
     }
 }
+
+#[test]
+fn as_many_newest_user_messages_stay_as_are_asked_for() {
+    let messages = session(60, 6, 2_000);
+    let users: Vec<usize> = (0..messages.len()).filter(|&at| messages[at].flags.has(Flags::REAL_USER)).collect();
+    for wanted in [1, 3, 20] {
+        for mode in ["lean", "legacy"] {
+            let settings = json::json!({ "tail_mode": mode, "min_tail_user_messages": wanted });
+            let mut request = request(60_000);
+            request.model.tail_budget_tokens = 500;
+            let table = ViewTable::new(7, &messages);
+            let host = FakeHost::default();
+            let mut session = new(&settings).unwrap().open_session(&host, &SessionStart::default()).unwrap();
+            let plan = session.compress(&host, &table.conversation(), &request).unwrap();
+            judged(&messages, &plan);
+            let kept: Vec<usize> = plan
+                .steps
+                .iter()
+                .filter_map(|step| if let Step::Keep(span) = step { Some(*span) } else { None })
+                .flat_map(|span| span.positions())
+                .collect();
+            let newest = &users[users.len() - wanted..];
+            assert!(newest.iter().all(|at| kept.contains(at)), "{mode} {wanted}: {}", plan_picture(&plan));
+            assert!(kept.len() < 30 + 3 * wanted, "the work between them is covered: {}", plan_picture(&plan));
+        }
+    }
+}

@@ -31,7 +31,7 @@ fn one_call_asks_for_sections_and_a_log() {
     let messages = session(60, 6, 2_000);
     let (lean, prompt) = answered(&messages, "lean", &lean_request(60_000), "## Goal\nx");
     assert!(prompt.contains("## Critical Context") && prompt.contains("## Detailed Session Log"));
-    assert!(prompt.contains("About 4000 tokens."), "{prompt:.3000}");
+    assert!(prompt.contains("Use about 4000 tokens for it"), "{prompt:.3000}");
     assert!(prompt.contains("run 3.1\nrun 3.1"), "a log is made of the results themselves");
     let text = summary_of(&lean);
     let order =
