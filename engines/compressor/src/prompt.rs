@@ -24,6 +24,8 @@ const WINDOW_TOKENS: u64 = 128_000;
 const INSTRUCTION_TOKENS: u64 = 1_500;
 /// Bytes of a token: what most texts have, and the most that is believed of a stretch.
 const BYTES_PER_TOKEN: (u64, u64) = (3, 4);
+/// More material makes a summary of fixed length no better and costs by the token: ten times the longest summary.
+const MATERIAL_TOKENS_MAX: u64 = 150_000;
 /// A stretch is cut differently than it was counted, so no more than this of its window is filled by estimate.
 const ESTIMATE_SHARE: (u64, u64) = (9, 10);
 /// Room in the window for an answer of the wanted length that turns out longer.
@@ -116,6 +118,7 @@ fn material_bytes(source: &Source<'_>, room: u64) -> usize {
     let messages = source.positions.iter().filter_map(|&position| source.conversation.get(position));
     let bytes: u64 = messages.flat_map(|message| message.parts()).map(|part| part.text().len() as u64).sum();
     let tokens = room.saturating_sub(INSTRUCTION_TOKENS) / ESTIMATE_SHARE.1 * ESTIMATE_SHARE.0;
+    let tokens = tokens.min(MATERIAL_TOKENS_MAX);
     let known = bytes.min(source.tokens.saturating_mul(BYTES_PER_TOKEN.1)).max(source.tokens);
     let fitting = if source.tokens == 0 {
         u128::from(tokens) * u128::from(BYTES_PER_TOKEN.0)
