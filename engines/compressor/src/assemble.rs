@@ -1,7 +1,8 @@
 //! The fourth phase: what stays is made to fit, and everything becomes a plan.
 
-use crate::boundaries::{Budget, boundaries};
-use crate::prune::{boundary, pruned_cost, shorten};
+use crate::boundaries::boundaries;
+use crate::budget::{Budget, SummaryTokens};
+use crate::prune::{Old, shorten};
 use crate::settings::Settings;
 use crate::summary::{Source, Summary, summarise};
 use engine_api::{
@@ -12,7 +13,8 @@ use engine_kit::fit::Fit;
 use engine_kit::layout::{Layout, SUMMARY_FRAME_TOKENS, spans};
 use engine_kit::pairs::units;
 use engine_kit::prune::CallTable;
-use engine_kit::regions::is_asked_for;
+use engine_kit::regions::{is_asked_for, leading, newest_user};
+use std::ops::Range;
 
 /// The least room for a summary where the kept messages leave none.
 const SUMMARY_TOKENS_LEAST: u64 = 300;
@@ -33,21 +35,18 @@ pub(crate) fn propose(
     let budget = Budget::of(conversation, request, settings);
     let units = units(conversation);
     let table = CallTable::new(conversation);
-    let old_end = boundary(conversation, &budget, settings);
-    let cost =
-        |position: usize| conversation.get(position).map_or(0, |message| pruned_cost(&message, position, old_end));
+    let old = Old::of(conversation, &budget, settings);
+    let cost = |position: usize| old.cost(conversation, position);
     let found = boundaries(conversation, &units, &cost, &budget, settings, request);
 
     let mut layout = Layout::new(*conversation);
     layout.cover(found.regions.middle.clone());
     found.regions.gaps.iter().for_each(|gap| layout.cover(gap.clone()));
     found.must_keep.iter().for_each(|unit| layout.keep(unit.clone()));
-    shorten(conversation, &mut layout, &table, old_end, settings, &count_all);
+    shorten(conversation, &mut layout, &table, old, &count_all);
 
     let is_asked_for = is_asked_for(request) || !request.focus_topic.is_empty();
-    if !is_asked_for
-        && is_not_worth_a_summary(&mut layout, conversation, &table, old_end, settings, &budget, &count_all)
-    {
+    if !is_asked_for && is_not_worth_a_summary(&mut layout, conversation, &table, old, &budget, &count_all) {
         layout.keep(0..conversation.len());
     }
     let fit = Fit {
@@ -56,7 +55,7 @@ pub(crate) fn propose(
         must_keep: &found.must_keep,
         exchanges_start: found.exchanges_start,
         room: budget.room,
-        reserve: &|covered| if covered == 0 { 0 } else { budget.summary(covered) + SUMMARY_FRAME_TOKENS },
+        reserve: &|covered| if covered == 0 { 0 } else { budget.summary(covered).framed() },
     };
     fit.apply(&mut layout, conversation, &table, &count);
 
@@ -64,18 +63,23 @@ pub(crate) fn propose(
     let mut summary = None;
     if !positions.is_empty() {
         let tokens = tokens_of(conversation, &positions);
+        let wanted = budget.summary(tokens);
         let left = budget.room.saturating_sub(layout.kept_tokens()).saturating_sub(SUMMARY_FRAME_TOKENS);
         // Less than half of the reserve means that the kept messages could not be made to fit, so nothing will.
-        let least = if left < budget.summary(tokens) / 2 { SUMMARY_TOKENS_LEAST } else { 0 };
+        let least = if left < wanted.sections / 2 { SUMMARY_TOKENS_LEAST } else { 0 };
         let tokens_max = left.max(least).min(tokens.saturating_sub(SUMMARY_FRAME_TOKENS + 1));
+        let sections = wanted.sections.min(tokens_max);
         let source = Source {
             conversation: *conversation,
             positions: positions.clone(),
             tokens,
-            wanted_tokens: budget.summary(tokens).min(tokens_max),
+            wanted: SummaryTokens { sections, log: wanted.log.min(tokens_max - sections), ..wanted },
             tokens_max,
+            tail_mode: settings.tail_mode,
+            old_end: old.end,
+            table: &table,
         };
-        let written = if tokens_max > 0 { Some(summarise(&source, settings, request, services)) } else { None };
+        let written = if tokens_max > 0 { Some(summarise(&source, request, services)) } else { None };
         match written.filter(|summary| !summary.text.trim().is_empty()) {
             Some(written) => summary = Some(written),
             // So little is covered that no text would be shorter.
@@ -84,11 +88,35 @@ pub(crate) fn propose(
             }
         }
     }
-    let summary_tokens = summary.as_ref().map_or(0, |summary| count(&summary.text) + SUMMARY_FRAME_TOKENS);
-    if layout.kept_tokens().saturating_add(summary_tokens) >= conversation.tokens() {
-        return Err(EngineError::nothing_to_compact("everything is recent, pinned or short already"));
+    let summary_tokens = summary.as_ref().map_or(0, |summary| summary.tokens.saturating_add(SUMMARY_FRAME_TOKENS));
+    let after = layout.kept_tokens().saturating_add(summary_tokens);
+    let floor =
+        if after > budget.room { what_must_stay(conversation, &found.must_keep, &budget) } else { String::new() };
+    if after >= conversation.tokens() {
+        let reason = if floor.is_empty() { "everything is recent, pinned or short already" } else { &floor };
+        return Err(EngineError::nothing_to_compact(reason));
     }
-    Ok(written_down(services, conversation, layout, &positions, summary))
+    let mut plan = written_down(services, conversation, layout, &positions, summary);
+    if !floor.is_empty() {
+        plan.report.notes.push(floor);
+    }
+    Ok(plan)
+}
+
+/// Says why a result is over its room, with numbers.
+fn what_must_stay(conversation: &Conversation<'_>, must_keep: &[Range<usize>], budget: &Budget) -> String {
+    let tokens = |position: usize| conversation.get(position).map_or(0, |message| message.tokens());
+    let first = leading(conversation);
+    let instructions: u64 = (0..first).map(tokens).sum();
+    let request = newest_user(conversation).map_or(0, tokens);
+    let pinned: u64 = conversation.iter().filter(|message| message.is_pinned()).map(|message| message.tokens()).sum();
+    let all: u64 =
+        instructions + must_keep.iter().flat_map(|unit| unit.start.max(first)..unit.end).map(tokens).sum::<u64>();
+    format!(
+        "{all} tokens have to stay where there is room for {}: instructions {instructions}, the newest request {request}, \
+         pinned messages {pinned}, and the last exchange with the model; only their tool results can be shortened",
+        budget.room
+    )
 }
 
 /// Proposes lines for old results, and nothing else.
@@ -101,8 +129,8 @@ pub(crate) fn propose_pruning(
     let budget = Budget::of(conversation, request, settings);
     let table = CallTable::new(conversation);
     let mut layout = Layout::new(*conversation);
-    let old_end = boundary(conversation, &budget, settings);
-    shorten(conversation, &mut layout, &table, old_end, settings, &|texts| services.count_tokens_batch(texts));
+    let old = Old::of(conversation, &budget, settings);
+    shorten(conversation, &mut layout, &table, old, &|texts| services.count_tokens_batch(texts));
     if !layout.is_shortened() {
         return Err(EngineError::nothing_to_compact("no old tool result is long enough to shorten"));
     }
@@ -151,8 +179,7 @@ fn is_not_worth_a_summary(
     layout: &mut Layout<'_>,
     conversation: &Conversation<'_>,
     table: &CallTable<'_>,
-    old_end: usize,
-    settings: &Settings,
+    old: Old,
     budget: &Budget,
     count: &dyn Fn(&[&str]) -> Vec<u64>,
 ) -> bool {
@@ -161,7 +188,7 @@ fn is_not_worth_a_summary(
         return false;
     }
     layout.keep(covered.iter().copied());
-    shorten(conversation, layout, table, old_end, settings, count);
+    shorten(conversation, layout, table, old, count);
     let is_roomy = layout.kept_tokens() <= budget.room / ROOMY.1 * ROOMY.0;
     if !is_roomy {
         layout.cover(covered);

@@ -1,56 +1,22 @@
-//! The second phase: which messages stay, and what they may come to.
+//! The second phase: which messages stay.
 
-use crate::settings::Settings;
+use crate::budget::Budget;
+use crate::settings::{Settings, TailMode};
 use engine_api::{CompressRequest, Conversation, Role};
 use engine_kit::pairs::align_down;
-use engine_kit::regions::{Limits, Regions, is_asked_for, must_keep, regions, room};
+use engine_kit::regions::{Limits, Regions, is_asked_for, leading, must_keep, regions};
 use std::ops::Range;
 
-/// Hermes lets the tail pass its budget by half before it cuts.
+/// Hermes lets the legacy tail pass its budget by half before it cuts.
 const TAIL_CEILING: (u64, u64) = (3, 2);
-/// Messages that the tail has at least, and the most that `protect_last_n` asks of it.
+/// Messages that the tail has at least, and the most that `protect_last_n` asks of it; both are Hermes'.
 const TAIL_MESSAGES: (usize, usize) = (3, 8);
+/// Messages that a short conversation leaves for the summary; Hermes' figure.
+const SUMMARISED_MESSAGES_MIN: usize = 2;
 /// The first messages are dropped from the head where they take more than this part of the room.
 const HEAD_PART: u64 = 4;
-/// A summary's share of what it replaces, and its shortest useful length; both are Hermes'.
-const SUMMARY_PART: u64 = 5;
-const SUMMARY_TOKENS_MIN: u64 = 2_000;
-/// The longest summary where the host states none.
-const SUMMARY_TOKENS_MAX: u64 = 10_000;
-/// A summary takes no more than this part of the room, for the tail needs the rest.
-const SUMMARY_ROOM_PART: u64 = 4;
-
-/// What there is room for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Budget {
-    /// For all messages, kept and new.
-    pub(crate) room: u64,
-    /// For the tail.
-    pub(crate) tail: u64,
-    summary_max: u64,
-}
-
-impl Budget {
-    pub(crate) fn of(conversation: &Conversation<'_>, request: &CompressRequest, settings: &Settings) -> Budget {
-        let model = &request.model;
-        let room = room(conversation, request);
-        let threshold = if model.threshold_tokens > 0 { model.threshold_tokens } else { room };
-        let tail = if model.tail_budget_tokens > 0 {
-            model.tail_budget_tokens
-        } else {
-            // The ratio is between 0.1 and 0.8 and tokens are far below 2^52, so nothing is lost.
-            (threshold as f64 * settings.target_ratio) as u64
-        };
-        let summary_max = if model.summary_tokens_max > 0 { model.summary_tokens_max } else { SUMMARY_TOKENS_MAX };
-        // Half of the room at most, or the ceiling would leave nothing for a summary.
-        Budget { room, tail: tail.min(room / 2), summary_max }
-    }
-    /// Returns the tokens that a summary of so many tokens should have.
-    pub(crate) fn summary(&self, covered_tokens: u64) -> u64 {
-        let wanted = (covered_tokens / SUMMARY_PART).max(SUMMARY_TOKENS_MIN).min(self.summary_max.max(1));
-        wanted.min(self.room / SUMMARY_ROOM_PART)
-    }
-}
+/// The newest answer of the model is kept where the tail comes to this many times its budget at most.
+const ANSWER_REACH: u64 = 2;
 
 /// The regions, and what must not be covered whatever it costs.
 pub(crate) struct Boundaries {
@@ -71,12 +37,19 @@ pub(crate) fn boundaries(
     request: &CompressRequest,
 ) -> Boundaries {
     let is_later = conversation.iter().any(|message| message.is_summary() && !message.is_real_user());
-    let tail_messages = settings.protect_last_n.clamp(TAIL_MESSAGES.0, TAIL_MESSAGES.1);
+    // After the first compaction the summary tells what the first messages said.
+    let head_messages = if is_later { 0 } else { settings.protect_first_n };
+    // A short conversation has a shorter tail, or a summary would stand for next to nothing.
+    let available = conversation.len().saturating_sub(leading(conversation).saturating_add(head_messages));
+    let most = available.saturating_sub(SUMMARISED_MESSAGES_MIN + 1).max(TAIL_MESSAGES.0);
+    let tail_messages = settings.protect_last_n.clamp(TAIL_MESSAGES.0, TAIL_MESSAGES.1).min(most);
     let limits = Limits {
-        // After the first compaction the summary tells what the first messages said.
-        head_messages: if is_later { 0 } else { settings.protect_first_n },
+        head_messages,
         head_tokens: budget.room / HEAD_PART,
-        tail_tokens: budget.tail.saturating_mul(TAIL_CEILING.0) / TAIL_CEILING.1,
+        tail_tokens: match settings.tail_mode {
+            TailMode::Legacy => budget.tail.saturating_mul(TAIL_CEILING.0) / TAIL_CEILING.1,
+            TailMode::Lean => budget.tail,
+        },
         tail_messages_min: tail_messages,
         user_messages_min: settings.min_tail_user_messages,
         exchanges: usize::try_from(request.keep_exchanges).unwrap_or(usize::MAX),
@@ -120,7 +93,7 @@ fn keep_newest_answer(
     let Some(answer) = found.middle.clone().rev().find(is_answer) else { return };
     let start = align_down(units, answer).max(found.middle.start);
     let tokens: u64 = (start..conversation.len()).map(cost).sum();
-    if tokens <= budget.tail.saturating_mul(2) {
+    if tokens <= budget.tail.saturating_mul(ANSWER_REACH) {
         found.middle.end = start;
         found.tail.start = start;
     }

@@ -9,6 +9,10 @@
 
 mod assemble;
 mod boundaries;
+mod budget;
+mod date;
+mod index;
+mod prompt;
 mod prune;
 mod session;
 mod settings;

@@ -1,12 +1,15 @@
 //! Whole compactions over hand-made and random conversations.
 
 mod cases;
+mod lean;
+mod parity;
+mod probes;
 mod property;
 
 use super::*;
 use engine_api::testing::{FakeHost, assistant, calls, result, system, user};
 use engine_api::{CompactionPlan, CompressRequest, Message, Step, ViewTable};
-use engine_kit::testing::{Verdict, count, judge, numbered, session, tool_rounds};
+use engine_kit::testing::{Verdict, count, flagged, judge, numbered, session, tool_rounds};
 
 fn request(target_tokens: u64) -> CompressRequest {
     let mut request = CompressRequest::default();

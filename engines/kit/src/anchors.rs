@@ -10,11 +10,26 @@ use engine_api::{Conversation, Flags, MessageView, PartKind};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// What is scanned of one part: identifiers repeat, and logs of megabytes hold few that matter.
-const PART_HEAD_BYTES: usize = 12 * 1024;
-const PART_TAIL_BYTES: usize = 4 * 1024;
-/// What is scanned in all, newest first: about a million tokens.
-const SCAN_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How much of a conversation is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Bytes of a text or of a call's arguments; of a longer one the first three quarters and the end.
+    pub text_bytes: usize,
+    /// Bytes of a result, likewise: logs of megabytes hold few identifiers that matter.
+    pub result_bytes: usize,
+    /// Bytes in all, newest message first.
+    pub total_bytes: usize,
+}
+
+impl Default for Reach {
+    /// 16 KB of each part, and about a million tokens in all.
+    fn default() -> Self {
+        Reach { text_bytes: 16 * 1024, result_bytes: 16 * 1024, total_bytes: 4 * 1024 * 1024 }
+    }
+}
+
+/// Identifiers kept of a class, ordered; more than any reader shows.
+const KEPT_MAX: usize = 128;
 /// Distinct identifiers remembered of a class; a listing of a huge folder must not fill the memory.
 const DISTINCT_MAX: usize = 4_096;
 /// A longer find is noise: a data URL, a minified line.
@@ -42,21 +57,21 @@ pub enum AnchorKind {
 }
 
 struct Class {
-    kind: AnchorKind,
     title: &'static str,
     /// Entries shown at most; those of Hermes' lean mode where it has the class.
     shown_max: usize,
 }
 
+/// In the order of [`AnchorKind`].
 const CLASSES: [Class; 8] = [
-    Class { kind: AnchorKind::Path, title: "Files", shown_max: 80 },
-    Class { kind: AnchorKind::Issue, title: "Issues", shown_max: 120 },
-    Class { kind: AnchorKind::Commit, title: "Commits and ids", shown_max: 40 },
-    Class { kind: AnchorKind::Branch, title: "Branches", shown_max: 40 },
-    Class { kind: AnchorKind::Error, title: "Errors", shown_max: 40 },
-    Class { kind: AnchorKind::Url, title: "Addresses", shown_max: 30 },
-    Class { kind: AnchorKind::Handle, title: "Handles", shown_max: 40 },
-    Class { kind: AnchorKind::Version, title: "Versions", shown_max: 30 },
+    Class { title: "Files", shown_max: 80 },
+    Class { title: "Issues", shown_max: 120 },
+    Class { title: "Commits and ids", shown_max: 40 },
+    Class { title: "Branches", shown_max: 40 },
+    Class { title: "Errors", shown_max: 40 },
+    Class { title: "Addresses", shown_max: 30 },
+    Class { title: "Handles", shown_max: 40 },
+    Class { title: "Versions", shown_max: 30 },
 ];
 
 /// One identifier.
@@ -79,69 +94,96 @@ pub struct Anchors<'a> {
     classes: Vec<Vec<Anchor<'a>>>,
 }
 
+type Found<'a> = HashMap<&'a str, Anchor<'a>, foldhash::fast::RandomState>;
+
 /// Finds the identifiers in the messages at these positions, which ascend.
 pub fn anchors<'a>(conversation: &Conversation<'a>, positions: &[usize]) -> Anchors<'a> {
-    let mut found: Vec<HashMap<&'a str, Anchor<'a>>> = CLASSES.iter().map(|_| HashMap::new()).collect();
+    anchors_within(conversation, positions, &Reach::default())
+}
+
+/// Finds the identifiers in so much of the messages at these positions, which ascend.
+pub fn anchors_within<'a>(conversation: &Conversation<'a>, positions: &[usize], reach: &Reach) -> Anchors<'a> {
+    let mut found: [Found<'a>; CLASSES.len()] = std::array::from_fn(|_| Found::default());
     let mut scanned = 0;
     for &position in positions.iter().rev() {
         let Some(message) = conversation.get(position) else { continue };
-        scanned += scan_message(message, position, &mut found);
-        if scanned > SCAN_BYTES_MAX {
+        scanned += scan_message(message, position, reach, &mut found);
+        if scanned > reach.total_bytes {
             break;
         }
     }
+    let by_weight =
+        |a: &Anchor<'_>, b: &Anchor<'_>| b.count.cmp(&a.count).then(b.newest.cmp(&a.newest)).then(a.text.cmp(b.text));
     let classes = found.into_iter().map(|class| {
         let mut list: Vec<Anchor<'a>> = class.into_values().collect();
-        list.sort_unstable_by(|a, b| b.count.cmp(&a.count).then(b.newest.cmp(&a.newest)).then(a.text.cmp(b.text)));
+        if list.len() > KEPT_MAX {
+            list.select_nth_unstable_by(KEPT_MAX, by_weight);
+            list.truncate(KEPT_MAX);
+        }
+        list.sort_unstable_by(by_weight);
         list
     });
     Anchors { classes: classes.collect() }
 }
 
-fn scan_message<'a>(message: MessageView<'a>, position: usize, found: &mut [HashMap<&'a str, Anchor<'a>>]) -> usize {
+fn scan_message<'a>(message: MessageView<'a>, position: usize, reach: &Reach, found: &mut [Found<'a>]) -> usize {
     let mut scanned = 0;
+    // An index of an earlier summary says how often it had found each.
+    let is_index = message.is_summary() && !message.is_real_user();
     for part in message.parts() {
-        let is_text = matches!(part.kind(), PartKind::Text | PartKind::ToolCall | PartKind::ToolResult);
-        if !is_text || part.flags().has(Flags::DEMOTED) {
-            continue;
-        }
+        let bytes_max = match part.kind() {
+            _ if part.flags().has(Flags::DEMOTED) => continue,
+            PartKind::Text | PartKind::ToolCall => reach.text_bytes,
+            PartKind::ToolResult => reach.result_bytes,
+            _ => continue,
+        };
         let text = part.text();
         let is_json = part.kind() == PartKind::ToolCall || text.starts_with(['{', '[']);
-        if text.len() <= PART_HEAD_BYTES + PART_TAIL_BYTES {
-            scan_text(text, is_json, position, found);
+        let mut scan = |text: &'a str| {
             scanned += text.len();
+            scan::scan(text, is_json, |kind, word| {
+                let count = if is_index { times(text, word) } else { 1 };
+                add(found, Anchor { kind, text: word, count, newest: position });
+            });
+        };
+        if text.len() <= bytes_max {
+            scan(text);
         } else {
-            scan_text(prefix(text, PART_HEAD_BYTES), is_json, position, found);
-            scan_text(suffix(text, PART_TAIL_BYTES), is_json, position, found);
-            scanned += PART_HEAD_BYTES + PART_TAIL_BYTES;
+            scan(prefix(text, bytes_max / 4 * 3));
+            scan(suffix(text, bytes_max / 4));
         }
     }
     scanned
 }
 
-fn scan_text<'a>(text: &'a str, is_json: bool, position: usize, found: &mut [HashMap<&'a str, Anchor<'a>>]) {
-    scan::scan(text, is_json, &mut |kind, text| {
-        if text.len() > ANCHOR_BYTES_MAX {
-            return;
+fn add<'a>(found: &mut [Found<'a>], anchor: Anchor<'a>) {
+    if anchor.text.len() > ANCHOR_BYTES_MAX {
+        return;
+    }
+    // The maps stand in the order of the kinds.
+    let Some(map) = found.get_mut(anchor.kind as usize) else { return };
+    let is_full = map.len() >= DISTINCT_MAX;
+    match map.get_mut(anchor.text) {
+        Some(known) => known.count = known.count.saturating_add(anchor.count),
+        None if is_full => {}
+        None => {
+            map.insert(anchor.text, anchor);
         }
-        let index = CLASSES.iter().position(|class| class.kind == kind);
-        let Some(map) = index.and_then(|index| found.get_mut(index)) else { return };
-        let is_full = map.len() >= DISTINCT_MAX;
-        match map.get_mut(text) {
-            Some(anchor) => anchor.count = anchor.count.saturating_add(1),
-            None if is_full => {}
-            None => {
-                map.insert(text, Anchor { kind, text, count: 1, newest: position });
-            }
-        }
-    });
+    }
+}
+
+/// Reads what an index says after a word of it: ` (x7)`; 1 if it says nothing.
+fn times(text: &str, word: &str) -> u32 {
+    let end = (word.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize).wrapping_add(word.len());
+    let after = text.get(end..).and_then(|after| after.strip_prefix(" (x"));
+    let digits = after.and_then(|after| prefix(after, 10).split(')').next());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(1)
 }
 
 impl<'a> Anchors<'a> {
-    /// Returns the identifiers of a class, most often named first, then the newest.
+    /// Returns the identifiers of a class, most often named first, then the newest; at most 128.
     pub fn of(&self, kind: AnchorKind) -> &[Anchor<'a>] {
-        let index = CLASSES.iter().position(|class| class.kind == kind);
-        index.and_then(|index| self.classes.get(index)).map_or(&[], Vec::as_slice)
+        self.classes.get(kind as usize).map_or(&[], Vec::as_slice)
     }
     /// Tells whether nothing was found.
     pub fn is_empty(&self) -> bool {
@@ -265,5 +307,28 @@ mod tests {
         }
         // A generous bound that only a quadratic search would pass: the scan looks at 16 KB of each text.
         assert!(start.elapsed().as_secs() < 20);
+    }
+    #[test]
+    fn the_counts_of_an_earlier_index_go_on() {
+        let mut summary = user(1, "## Anchor Index\n- Files: src/old.rs (x41); src/new.rs (x2)\n- Issues: #4312");
+        summary.flags = Flags::SUMMARY.with(Flags::SYNTHETIC);
+        let list = [summary, assistant(2, "see src/new.rs (x9) and #4312")];
+        assert_eq!(index(&list, 4_000), "- Files: src/old.rs (x41); src/new.rs (x3)\n- Issues: #4312 (x2)");
+    }
+
+    #[test]
+    fn no_more_is_searched_than_is_reached_for() {
+        let messages: Vec<Message> = (0..50)
+            .map(|at| {
+                result(at + 1, "c", "bash", &format!("src/first_{at}.rs {} src/last_{at}.rs", "word ".repeat(200)))
+            })
+            .collect();
+        let table = ViewTable::new(1, &messages);
+        let positions: Vec<usize> = (0..50).collect();
+        let reach = Reach { text_bytes: 64, result_bytes: 128, total_bytes: 128 * 10 };
+        let found = anchors_within(&table.conversation(), &positions, &reach);
+        let paths = found.of(AnchorKind::Path);
+        assert!((20..=24).contains(&paths.len()), "{}", paths.len());
+        assert!(paths.iter().all(|anchor| anchor.newest >= 38), "the newest messages come first");
     }
 }

@@ -79,6 +79,11 @@ impl<'a> Layout<'a> {
         self.rewrites.keys().any(|(message, _)| self.is_kept(*message))
     }
 
+    /// Tells whether any part of a message has a new text.
+    pub fn has_new_text(&self, position: usize) -> bool {
+        self.rewrites.range((position, 0)..(position.saturating_add(1), 0)).next().is_some()
+    }
+
     /// Takes new texts over, where they save tokens; returns how many were taken.
     pub fn shorten(&mut self, rewrites: Vec<Rewrite>, count: &dyn Fn(&[&str]) -> Vec<u64>) -> usize {
         let counts = count(&rewrites.iter().map(|rewrite| rewrite.text.as_str()).collect::<Vec<_>>());

@@ -332,11 +332,13 @@ fn trim_value(value: &mut Value, string_chars_max: usize, cuts: &mut usize) {
     }
 }
 
-/// Finds results that a later result repeats word for word: `(message, part)` of the older copies.
-pub fn duplicates(conversation: &Conversation<'_>) -> Vec<(usize, usize)> {
-    let mut newest: HashMap<&str, (usize, usize)> = HashMap::new();
+/// Finds results that a later result repeats word for word, among the messages at these positions, which ascend:
+/// `(message, part)` of the older copies.
+pub fn duplicates(conversation: &Conversation<'_>, positions: impl IntoIterator<Item = usize>) -> Vec<(usize, usize)> {
+    let mut newest: HashMap<&str, (usize, usize), foldhash::fast::RandomState> = HashMap::default();
     let mut older = Vec::new();
-    for (position, message) in conversation.iter().enumerate() {
+    for position in positions {
+        let Some(message) = conversation.get(position) else { continue };
         for (index, part) in message.parts().enumerate() {
             let is_worth_it = part.kind() == PartKind::ToolResult
                 && part.text().len() >= RESULT_BYTES_MIN
@@ -418,8 +420,10 @@ fn chars(text: &str) -> String {
     thousands(text.chars().count() as u64)
 }
 
+/// Counts lines as [`str::lines`] does, many bytes at a time.
 fn line_count(text: &str) -> u64 {
-    text.lines().count() as u64
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64;
+    ends + u64::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
 /// A call's arguments as far as a line needs them.

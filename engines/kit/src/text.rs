@@ -1,5 +1,7 @@
 //! Small operations on text that never split a character and never look at more than they return.
 
+use std::borrow::Cow;
+
 /// Returns at most `chars_max` characters of a text, with an ellipsis in place of what follows.
 pub fn clip(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
@@ -54,19 +56,62 @@ pub fn suffix(text: &str, bytes_max: usize) -> &str {
     text.get(text.ceil_char_boundary(text.len().saturating_sub(bytes_max))..).unwrap_or(text)
 }
 
+/// Room for the line between two ends; leaving out less than this would make the text longer.
+const MARK_BYTES: usize = 64;
+
 /// Returns the beginning and the end of a long text with a line between them that says how much is missing.
 ///
 /// A text no longer than both together, or hardly longer, is returned as it is.
 pub fn ends(text: &str, head_bytes: usize, tail_bytes: usize) -> String {
-    /// Room for the line between; leaving out less than this would make the text longer.
-    const MARK_BYTES: usize = 64;
+    let mut out = String::new();
+    push_ends(&mut out, text, head_bytes, tail_bytes);
+    out
+}
+
+/// Appends what [`ends`] returns.
+pub fn push_ends(out: &mut String, text: &str, head_bytes: usize, tail_bytes: usize) {
     if text.len() <= head_bytes.saturating_add(tail_bytes).saturating_add(MARK_BYTES) {
-        return text.to_string();
+        out.push_str(text);
+        return;
     }
     let head = prefix(text, head_bytes);
     let tail = suffix(text, tail_bytes);
     let left_out = text.len() - head.len() - tail.len();
-    format!("{head}\n[… {} bytes left out …]\n{tail}", thousands(left_out as u64))
+    out.push_str(head);
+    out.push_str("\n[… ");
+    out.push_str(&thousands(left_out as u64));
+    out.push_str(" bytes left out …]\n");
+    out.push_str(tail);
+}
+
+/// Returns the text without a model's visible reasoning. Reasoning without an end reaches to the end of the text.
+pub fn without_reasoning(text: &str) -> Cow<'_, str> {
+    const TAGS: [(&str, &str); 5] = [
+        ("<think>", "</think>"),
+        ("<thinking>", "</thinking>"),
+        ("<analysis>", "</analysis>"),
+        ("<reasoning>", "</reasoning>"),
+        ("<REASONING_SCRATCHPAD>", "</REASONING_SCRATCHPAD>"),
+    ];
+    let mut rest = text;
+    let mut out = String::new();
+    // One pass over the opening brackets: a search for each tag from each find on would be quadratic.
+    let mut from = 0;
+    while let Some(at) = rest.get(from..).and_then(|rest| rest.find('<')).map(|at| from + at) {
+        let inside = rest.get(at..).unwrap_or_default();
+        let Some((_, end)) = TAGS.iter().find(|(start, _)| inside.starts_with(start)) else {
+            from = at + 1;
+            continue;
+        };
+        out.push_str(rest.get(..at).unwrap_or_default());
+        rest = inside.find(end).and_then(|at| inside.get(at + end.len()..)).unwrap_or_default();
+        from = 0;
+    }
+    if rest.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
 }
 
 /// Returns a number with commas between groups of three digits.
@@ -143,6 +188,18 @@ mod tests {
         assert!(cut.starts_with(&"é".repeat(50)) && cut.ends_with(&"é".repeat(50)), "{cut}");
         assert!(cut.contains("1,800 bytes"), "{cut}");
         assert_eq!(ends("short", 2, 2), "short");
+    }
+
+    #[test]
+    fn visible_reasoning_is_taken_out() {
+        for (text, want) in [
+            ("<think>hm</think>\n## Goal\nx", "\n## Goal\nx"),
+            ("a <analysis>b</analysis> c<think>d", "a  c"),
+            ("a < b <i>c</i>", "a < b <i>c</i>"),
+            ("<think>only", ""),
+        ] {
+            assert_eq!(without_reasoning(text), want);
+        }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 use super::*;
 use engine_api::{ErrorKind, Flags, NodeId, SummaryKind, Trigger};
 use engine_kit::picture::plan_picture;
-use engine_kit::testing::flagged;
 
 fn kind_of(result: Result<CompactionPlan, EngineError>) -> ErrorKind {
     result.expect_err("a plan was made").kind
@@ -133,7 +132,7 @@ fn a_later_compaction_continues_the_summary() {
     let kept = prompt.find("the cache stays write-through").unwrap();
     let turns = prompt.find("NEW TURNS TO INCORPORATE").unwrap();
     assert!(previous < kept && kept < turns && prompt.contains("[USER]: request 0"));
-    assert!(prompt.contains("FOCUS TOPIC: \"the cache\"") && prompt.contains("likes &lt;tea&gt;"));
+    assert!(prompt.contains("FOCUS TOPIC: \"the cache\"") && prompt.contains("likes \\u003ctea\\u003e"));
     assert!(prompt.contains("today is 2023-11-14"));
 }
 
@@ -312,6 +311,33 @@ fn absurd_numbers_in_a_request_do_no_harm() {
                     judged(&messages, &plan);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn as_many_newest_user_messages_stay_as_are_asked_for() {
+    let messages = session(60, 6, 2_000);
+    let users: Vec<usize> = (0..messages.len()).filter(|&at| messages[at].flags.has(Flags::REAL_USER)).collect();
+    for wanted in [1, 3, 20] {
+        for mode in ["lean", "legacy"] {
+            let settings = json::json!({ "tail_mode": mode, "min_tail_user_messages": wanted });
+            let mut request = request(60_000);
+            request.model.tail_budget_tokens = 500;
+            let table = ViewTable::new(7, &messages);
+            let host = FakeHost::default();
+            let mut session = new(&settings).unwrap().open_session(&host, &SessionStart::default()).unwrap();
+            let plan = session.compress(&host, &table.conversation(), &request).unwrap();
+            judged(&messages, &plan);
+            let kept: Vec<usize> = plan
+                .steps
+                .iter()
+                .filter_map(|step| if let Step::Keep(span) = step { Some(*span) } else { None })
+                .flat_map(|span| span.positions())
+                .collect();
+            let newest = &users[users.len() - wanted..];
+            assert!(newest.iter().all(|at| kept.contains(at)), "{mode} {wanted}: {}", plan_picture(&plan));
+            assert!(kept.len() < 30 + 3 * wanted, "the work between them is covered: {}", plan_picture(&plan));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One pass over a text that tells identifiers by the shape of words.
 //!
-//! A word is a run of the bytes that paths, numbers and addresses are made of. Each is looked at once, so the scan is
-//! linear, and some ten times faster than a search by pattern for each class.
+//! A word is a run of the bytes that paths, numbers and addresses are made of. The text is searched in blocks for bytes
+//! that plain words do not have, and only the words around them are looked at; each once, so the scan is linear.
 
 use super::AnchorKind;
 use crate::text::prefix;
@@ -40,13 +40,12 @@ const SYSTEM_ERRORS: [&str; 12] = [
     "SIGSEGV",
 ];
 
-/// What a word is made of, told byte by byte: most words are plain and need no second look.
+/// What a word is made of.
 const WORD: u8 = 1;
 const DIGIT: u8 = 1 << 1;
 const DOT: u8 = 1 << 2;
 const SLASH: u8 = 1 << 3;
 const UPPER: u8 = 1 << 4;
-const MARK: u8 = 1 << 5;
 
 const CLASS_OF: [u8; 256] = {
     let mut table = [0; 256];
@@ -55,10 +54,9 @@ const CLASS_OF: [u8; 256] = {
         table[byte] = match byte as u8 {
             b'0'..=b'9' => WORD | DIGIT,
             b'A'..=b'Z' => WORD | UPPER,
-            b'a'..=b'z' | b'_' | b'+' | b'~' | b'-' => WORD,
+            b'a'..=b'z' | b'_' | b'+' | b'~' | b'-' | b'@' | b'#' => WORD,
             b'.' => WORD | DOT,
             b'/' => WORD | SLASH,
-            b'@' | b'#' => WORD | MARK,
             _ => 0,
         };
         byte += 1;
@@ -70,56 +68,129 @@ fn class_of(byte: u8) -> u8 {
     CLASS_OF.get(usize::from(byte)).copied().unwrap_or(0)
 }
 
+/// Bytes looked at in one step: as many as a mask has bits.
+const BLOCK: usize = 64;
+
+/// Tells whether a byte stands in some identifier and in few other words: `.`, `/` and digits, `#`, `@`, and the capital
+/// letters with which the names of errors begin.
+fn is_telling(byte: u8) -> bool {
+    (byte.wrapping_sub(b'.') <= b'9' - b'.')
+        | (byte == b'#')
+        | (byte == b'@')
+        | (byte == b'E')
+        | (byte == b'S')
+        | (byte == b'T')
+}
+
+/// Returns a bit for each telling byte of a block, the first byte's lowest.
+fn telling_bytes(block: &[u8; BLOCK]) -> u64 {
+    /// Gathers the lowest bits of eight bytes into the highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    // Compared as one array, which the compiler does many bytes at a time; then eight flags become eight bits.
+    let flags = block.map(|byte| u8::from(is_telling(byte)));
+    let mut mask = 0;
+    for (at, eight) in flags.as_chunks::<8>().0.iter().enumerate() {
+        mask |= (u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56) << (8 * at);
+    }
+    mask
+}
+
 /// Tells each identifier of a text. In JSON a backslash and the letter after it stand between words.
-pub(super) fn scan<'a>(text: &'a str, is_json: bool, tell: &mut dyn FnMut(AnchorKind, &'a str)) {
+pub(super) fn scan<'a>(text: &'a str, is_json: bool, mut tell: impl FnMut(AnchorKind, &'a str)) {
     let bytes = text.as_bytes();
-    let mut at = 0;
-    // An error is told with its line, and nothing else of its kind on that line.
-    let mut error_end = 0;
-    while let Some(&byte) = bytes.get(at) {
-        if class_of(byte) == 0 {
-            at += if byte == b'\\' && is_json { 2 } else { 1 };
-            continue;
-        }
-        let start = at;
-        let mut made_of = 0;
-        while let Some(class) = bytes.get(at).map(|byte| class_of(*byte)).filter(|class| *class != 0) {
-            made_of |= class;
-            at += 1;
-        }
-        let is_plain = made_of == WORD;
-        if is_plain {
-            // Lengths first: this is asked of nearly every word there is.
-            let is_telling = matches!(at - start, 4 | 5 | 8)
-                && matches!(bytes.get(start..at), Some(b"error" | b"panicked" | b"http" | b"https"));
-            if !is_telling {
-                continue;
+    for at in memchr::memmem::find_iter(bytes, "panicked at ") {
+        tell(AnchorKind::Error, error_line(text.get(at..).unwrap_or_default(), is_json));
+    }
+    // Up to where words have been told, and up to where a line that names an error reaches: of its kind nothing else is
+    // told on it.
+    let mut words = Words { text, is_json, end: 0, error_end: 0 };
+    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    for (index, block) in blocks.iter().enumerate() {
+        words.told_by(telling_bytes(block), index * BLOCK, &mut tell);
+    }
+    if !rest.is_empty() {
+        let mut last = [0; BLOCK];
+        last.iter_mut().zip(rest).for_each(|(slot, byte)| *slot = *byte);
+        words.told_by(telling_bytes(&last), blocks.len() * BLOCK, &mut tell);
+    }
+}
+
+/// The words of a text that hold a telling byte.
+struct Words<'a> {
+    text: &'a str,
+    is_json: bool,
+    end: usize,
+    error_end: usize,
+}
+
+impl<'a> Words<'a> {
+    fn told_by(&mut self, mut mask: u64, base: usize, tell: &mut impl FnMut(AnchorKind, &'a str)) {
+        while mask != 0 {
+            let at = base + mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            if at >= self.end {
+                self.word_around(at, tell);
             }
         }
-        // Word bytes are ASCII, so the cut is at characters.
-        let Some(word) = text.get(start..at) else { continue };
-        let after = text.get(at..).unwrap_or_default();
-        if (word == "http" || word == "https") && after.starts_with("://") {
-            at = start + url(text.get(start..).unwrap_or_default(), is_json, tell);
-            continue;
+    }
+
+    /// Tells the word that holds the byte at `at`. Each byte is passed once on the way left and once on the way right.
+    fn word_around(&mut self, at: usize, tell: &mut impl FnMut(AnchorKind, &'a str)) {
+        let (text, bytes) = (self.text, self.text.as_bytes());
+        let is_word = |byte: &&u8| class_of(**byte) != 0;
+        let before = bytes.get(self.end..at).unwrap_or_default();
+        let mut start = at - before.iter().rev().take_while(is_word).count();
+        if self.is_json {
+            let marks = bytes.get(self.end..start).unwrap_or_default().iter().rev();
+            // After an odd number of backslashes the first letter belongs to an escape.
+            start += marks.take_while(|byte| **byte == b'\\').count() % 2;
         }
-        if (is_plain || made_of & UPPER != 0) && start >= error_end && is_error(word, after) {
-            let line = prefix(text.get(start..).unwrap_or_default(), ERROR_BYTES_MAX);
-            let ends = if is_json { &['\n', '\r', '\\', '"'][..] } else { &['\n', '\r'][..] };
-            let line = line.split(ends).next().unwrap_or_default();
-            error_end = start + line.len();
-            tell(AnchorKind::Error, line.trim_end_matches(['.', ',', ';', ':', ')', '"', '\'', ' ']));
+        let mut made_of = 0;
+        let mut end = start;
+        while let Some(class) = bytes.get(end).map(|byte| class_of(*byte)).filter(|class| *class != 0) {
+            made_of |= class;
+            end += 1;
+        }
+        self.end = end.max(at + 1);
+        // Word bytes are ASCII, so the cut is at characters.
+        let Some(word) = text.get(start..end).filter(|word| word.len() > 1) else { return };
+        if word.starts_with("//") {
+            let lead =
+                ["https:", "http:"].into_iter().find(|lead| text.get(..start).is_some_and(|text| text.ends_with(lead)));
+            if let Some(lead) = lead {
+                let start = start - lead.len();
+                self.end = start + url(text.get(start..).unwrap_or_default(), self.is_json, tell);
+                return;
+            }
+        }
+        if made_of & UPPER != 0 && start >= self.error_end {
+            let lead = "error[";
+            let is_code = word.starts_with('E') && text.get(..start).is_some_and(|text| text.ends_with(lead));
+            if is_code || is_error(word) {
+                let start = if is_code { start - lead.len() } else { start };
+                let line = error_line(text.get(start..).unwrap_or_default(), self.is_json);
+                self.error_end = start + line.len();
+                tell(AnchorKind::Error, line);
+            }
         }
         let before = start.checked_sub(1).and_then(|before| bytes.get(before)).copied().unwrap_or(b' ');
         let word = word.trim_end_matches(['.', '-', '/', '#', '@', '+']);
-        if let Some(kind) = kind_of(word, made_of, before, is_json) {
+        if let Some(kind) = kind_of(word, made_of, before, self.is_json) {
             tell(kind, word);
         }
     }
 }
 
+/// Returns a line from where it names an error, without what ends it.
+fn error_line(text: &str, is_json: bool) -> &str {
+    let line = prefix(text, ERROR_BYTES_MAX);
+    let is_end = |byte: u8| matches!(byte, b'\n' | b'\r') || (is_json && matches!(byte, b'\\' | b'"'));
+    let end = line.bytes().position(is_end).unwrap_or(line.len());
+    line.get(..end).unwrap_or(line).trim_end_matches(['.', ',', ';', ':', ')', '"', '\'', ' '])
+}
+
 /// Tells an address; returns its length.
-fn url<'a>(text: &'a str, is_json: bool, tell: &mut dyn FnMut(AnchorKind, &'a str)) -> usize {
+fn url<'a>(text: &'a str, is_json: bool, tell: &mut impl FnMut(AnchorKind, &'a str)) -> usize {
     let is_end = |character: char| {
         character.is_whitespace()
             || matches!(character, '"' | '\'' | '`' | '<' | '>' | '(' | ')' | '[' | ']' | '{' | '}' | '|')
@@ -133,21 +204,17 @@ fn url<'a>(text: &'a str, is_json: bool, tell: &mut dyn FnMut(AnchorKind, &'a st
     whole.len().max(1)
 }
 
-fn is_error(word: &str, after: &str) -> bool {
-    match word.as_bytes() {
-        [b'A'..=b'Z', ..] => {
-            let name = word.rsplit('.').next().unwrap_or(word);
-            (name.ends_with("Error") || name.ends_with("Exception")) && name.len() > 6
-                || word == "Traceback"
-                || SYSTEM_ERRORS.binary_search(&word).is_ok()
+/// Tells whether a word is the name of an error: `ValueError`, `sqlite3.OperationalError`, `ENOENT`.
+fn is_error(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    let is_capital = bytes.first().is_some_and(u8::is_ascii_uppercase);
+    match bytes.last() {
+        Some(b'r' | b'n') => {
+            let (name, has_module) = word.rsplit_once('.').map_or((word, false), |(_, name)| (name, true));
+            (is_capital || has_module) && name.len() > 6 && (name.ends_with("Error") || name.ends_with("Exception"))
         }
-        [b'a'..=b'z', ..] => {
-            (word == "error" && after.starts_with("[E"))
-                || (word == "panicked" && after.starts_with(" at"))
-                || word
-                    .rsplit_once('.')
-                    .is_some_and(|(_, name)| name.len() > 6 && (name.ends_with("Error") || name.ends_with("Exception")))
-        }
+        Some(b'k') => word == "Traceback",
+        Some(b'A'..=b'Z') if matches!(bytes.first(), Some(b'E' | b'S')) => SYSTEM_ERRORS.binary_search(&word).is_ok(),
         _ => false,
     }
 }
@@ -175,8 +242,8 @@ fn kind_of(word: &str, made_of: u8, before: u8, is_json: bool) -> Option<AnchorK
     if let Some((name, ending)) = dot.and_then(|dot| Some((word.get(..dot)?, word.get(dot + 1..)?))) {
         // `a.b.c` is no file of the language C.
         let is_likely = ending.len() > 1 || (name.len() > 1 && !name.contains('.'));
-        if is_ending(ending)
-            && is_likely
+        if is_likely
+            && is_ending(ending.as_bytes())
             && name.bytes().any(|byte| byte.is_ascii_alphanumeric())
             && !name.contains('@')
         {
@@ -193,10 +260,34 @@ fn kind_of(word: &str, made_of: u8, before: u8, is_json: bool) -> Option<AnchorK
     branch.map(|_| AnchorKind::Branch)
 }
 
-fn is_ending(ending: &str) -> bool {
-    ending.starts_with(|first: char| first.is_ascii_lowercase())
-        && ending.len() <= 8
-        && ENDINGS.binary_search(&ending).is_ok()
+fn is_ending(ending: &[u8]) -> bool {
+    ending.first().is_some_and(u8::is_ascii_lowercase)
+        && ending.len() <= ENDING_BYTES_MAX
+        && PACKED_ENDINGS.binary_search(&packed(ending)).is_ok()
+}
+
+const ENDING_BYTES_MAX: usize = 8;
+
+/// The endings as numbers, whose order is that of the words: compared in one step each.
+const PACKED_ENDINGS: [u64; ENDINGS.len()] = {
+    let mut out = [0; ENDINGS.len()];
+    let mut at = 0;
+    while at < ENDINGS.len() {
+        out[at] = packed(ENDINGS[at].as_bytes());
+        at += 1;
+    }
+    out
+};
+
+/// Returns up to eight bytes as a number, the first byte highest.
+const fn packed(bytes: &[u8]) -> u64 {
+    let mut out = 0;
+    let mut at = 0;
+    while at < ENDING_BYTES_MAX {
+        out = out << 8 | if at < bytes.len() { bytes[at] as u64 } else { 0 };
+        at += 1;
+    }
+    out
 }
 
 /// A hexadecimal number with both digits and letters, or a UUID: words such as `defaced`, dates and plain numbers are no
@@ -254,13 +345,42 @@ mod tests {
             ("", ""),
         ] {
             let mut got: Vec<String> = Vec::new();
-            scan(text, false, &mut |kind, word| got.push(format!("{} {word}", format!("{kind:?}").to_lowercase())));
+            scan(text, false, |kind, word| got.push(format!("{} {word}", format!("{kind:?}").to_lowercase())));
             if want == "path .rs" {
                 // Names beyond ASCII are told by what follows the last of it, or not at all.
                 assert!(got.len() <= 1, "{got:?}");
                 continue;
             }
             assert_eq!(got.join(", "), want, "{text}");
+        }
+    }
+    #[test]
+    fn where_a_word_stands_in_its_block_makes_no_difference() {
+        let text =
+            "src/a.rs #4312 0a1b2c3d4e feat/new-ui ValueError: x https://a.example/b @lena-k v1.20.3 panicked at y.rs";
+        let found = |text: &str| {
+            let mut got: Vec<String> = Vec::new();
+            scan(text, false, |kind, word| got.push(format!("{kind:?} {word}")));
+            got
+        };
+        let want = found(text);
+        assert_eq!(want.len(), 10, "{want:?}");
+        for blanks in 0..2 * BLOCK {
+            let moved = format!("{}{text}", " ".repeat(blanks));
+            assert_eq!(found(&moved), want, "{blanks}");
+        }
+    }
+
+    #[test]
+    fn the_telling_bytes_of_a_block_are_told_one_by_one() {
+        for at in 0..BLOCK {
+            for byte in 0..=u8::MAX {
+                let mut block = [b' '; BLOCK];
+                if let Some(slot) = block.get_mut(at) {
+                    *slot = byte;
+                }
+                assert_eq!(telling_bytes(&block), u64::from(is_telling(byte)) << at, "{byte} at {at}");
+            }
         }
     }
 }

@@ -137,5 +137,6 @@ fn of_equal_results_the_newest_stays() {
     let messages: Vec<Message> =
         (0..4).map(|at| result(at + 1, "c", "bash", if at == 2 { "other" } else { &same })).collect();
     let table = ViewTable::new(1, &messages);
-    assert_eq!(duplicates(&table.conversation()), [(0, 0), (1, 0)]);
+    assert_eq!(duplicates(&table.conversation(), 0..4), [(0, 0), (1, 0)]);
+    assert_eq!(duplicates(&table.conversation(), 0..2), [(0, 0)], "what is not looked at is no copy");
 }
