@@ -132,7 +132,7 @@ fn secrets_never_arrive_and_never_come_back() {
     request.system = format!("never show {secret}");
     request.schema = Some(json!({"type": "object", "description": secret}));
     let got = world.ask(&world.client(), &request).completion.unwrap();
-    assert_eq!(got.text, "the key was [redacted]");
+    assert_eq!(got.text, "the key was [redacted:github-token]");
     assert!(auxiliary.seen()[0].body.contains("use [redacted] please"));
 }
 

@@ -8,7 +8,7 @@ const MODEL = "local-model";
 // The model's own context window, in tokens.
 const CONTEXT_TOKENS = 8192;
 // Its answers have no natural end more often than not.
-const ANSWER_TOKENS_MAX = 200;
+const ANSWER_TOKENS_MAX = 120;
 const BODY_BYTES_MAX = 4 * 1024 * 1024;
 
 // More than one thread spins against whatever else runs on a small machine.
@@ -29,7 +29,7 @@ function textOf(content) {
   return (content ?? []).map((part) => part.text ?? "").join("\n");
 }
 
-async function complete(body) {
+async function complete(body, signal) {
   if (body.model !== MODEL) throw new Refusal(404, "model_not_found", `the model here is ${MODEL}`);
   if (!Array.isArray(body.messages) || body.messages.length === 0) {
     throw new Refusal(400, "invalid_request_error", "messages must be a list that is not empty");
@@ -44,7 +44,7 @@ async function complete(body) {
   const sequence = context.getSequence();
   const session = new LlamaChatSession({ contextSequence: sequence, systemPrompt: system.join("\n") || undefined });
   try {
-    const answer = await session.promptWithMeta(prompt.join("\n\n"), { maxTokens: ANSWER_TOKENS_MAX, temperature: 0 });
+    const answer = await session.promptWithMeta(prompt.join("\n\n"), { maxTokens: ANSWER_TOKENS_MAX, temperature: 0, signal });
     const answerTokens = model.tokenize(answer.responseText).length;
     return {
       id: "chatcmpl-local",
@@ -81,10 +81,13 @@ const server = createServer((request, response) => {
     response.writeHead(status, { "content-type": "application/json" });
     response.end(JSON.stringify(value));
   };
+  // A caller that has given up is not worked for.
+  const gone = new AbortController();
+  response.on("close", () => gone.abort());
   last = last.then(async () => {
     try {
       if (request.method !== "POST" || request.url !== "/v1/chat/completions") throw new Refusal(404, "not_found", request.url);
-      send(200, await complete(await read(request)));
+      send(200, await complete(await read(request), gone.signal));
     } catch (error) {
       send(error.status ?? 500, { error: { message: error.message, type: error.code ?? "server_error", code: error.code ?? null } });
     }

@@ -8,6 +8,7 @@
 mod budgets;
 mod codex;
 mod command;
+mod example;
 mod settings;
 
 use serde_json::Value;
