@@ -1,0 +1,120 @@
+//! What Hermes gives for the same messages, recorded, and what Python prints.
+
+use super::*;
+use serde_json::json;
+
+#[test]
+fn recorded_estimates_are_met_exactly() {
+    let golden: Value = serde_json::from_str(include_str!("golden-02.json")).unwrap();
+    let cases = golden["cases"].as_array().unwrap();
+    let mut single = Vec::new();
+    let mut figures = 0;
+    for case in cases {
+        let input = &case["input"];
+        let mut check = |name: &str, ours: u64| {
+            if let Some(right) = case["observed"][name].as_u64() {
+                assert_eq!(ours, right, "{name} of {input:.200}");
+                figures += 1;
+            }
+        };
+        if let Some(text) = input.get("text").and_then(Value::as_str) {
+            check("estimate_tokens_rough", super::text(text));
+        } else if input.get("all_of_the_above").is_some() {
+            check("estimate_messages_tokens_rough", messages(&vec![single.clone(); 10].concat()));
+        } else {
+            check("estimate_messages_tokens_rough", messages(std::slice::from_ref(input)));
+            check("estimate_chars", message_chars(input));
+            check("tail_budget_tokens", tail_message(input));
+            check("content_length_for_budget", input.get("content").map_or(0, content_chars));
+            single.push(input.clone());
+        }
+    }
+    assert_eq!((cases.len(), figures), (11, 7 * 4 + 4));
+}
+
+#[test]
+fn values_are_as_long_as_python_prints_them() {
+    // The right column is `len(str(json.loads(...)))` of CPython 3.11.
+    for (value, right) in PRINTED {
+        let value: Value = serde_json::from_str(value).unwrap();
+        assert_eq!(printed::chars(&value), *right, "{value}");
+    }
+}
+
+#[test]
+fn replayed_fields_are_measured_as_spaced_json() {
+    // The right column is `len(json.dumps(..., ensure_ascii=False, sort_keys=True))` of CPython 3.11.
+    for (value, right) in SPACED {
+        let value: Value = serde_json::from_str(value).unwrap();
+        assert_eq!(printed::spaced_json_chars(&value), *right, "{value}");
+    }
+}
+
+#[test]
+fn a_request_is_its_instructions_messages_and_tools() {
+    let tool = json!({"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object", "é": 1}}});
+    let chars = "read".len() + "Reads.".len() + r#"{"type":"object","é":1}"#.chars().count();
+    assert_eq!(tools(std::slice::from_ref(&tool)), chars.div_ceil(4) as u64);
+    let message = json!({"role": "user", "content": "hello"});
+    assert_eq!(request("abcde", &[message], &[tool]), 2 + 9 + chars.div_ceil(4) as u64);
+    // A tool without a frame, one without parameters, and what is no tool.
+    assert_eq!(tools(&[json!({"name": "abcd"}), json!({"name": "ab", "parameters": null}), json!("x")]), 3);
+    assert_eq!(request("", &[], &[]), 0);
+}
+
+#[test]
+fn pictures_are_counted_wherever_they_stand() {
+    let picture = json!({"type": "image", "source": {"data": "A".repeat(4_000)}});
+    let stashed = json!({"role": "user", "content": "x", "_anthropic_content_blocks": [picture, {"type": "image_url"}]});
+    assert_eq!(messages(&[stashed]), 1_500 + 8);
+    let three = json!({"role": "user", "content": [picture, picture, {"type": "input_image"}]});
+    assert!(messages(&[three]) < 4_600);
+}
+
+#[test]
+fn what_is_no_message_is_measured_as_it_is_printed() {
+    for value in [json!(null), json!(3), json!("text"), json!([1, 2]), json!({"content": {"a": [null]}}), json!({"tool_calls": "x"})] {
+        messages(std::slice::from_ref(&value));
+        tail_message(&value);
+    }
+    assert_eq!(message_chars(&json!("it's")), 6);
+}
+
+const PRINTED: &[(&str, u64)] = &[
+    (r#"null"#, 4),
+    (r#"true"#, 4),
+    (r#"false"#, 5),
+    (r#"0"#, 1),
+    (r#"-0.0"#, 4),
+    (r#"1.5"#, 3),
+    (r#"1e16"#, 5),
+    (r#"1e-5"#, 5),
+    (r#"123456789012345680.0"#, 22),
+    (r#"1e22"#, 5),
+    (r#"0.0001"#, 6),
+    (r#"-2.5e-7"#, 8),
+    (r#"1e100"#, 6),
+    (r#"18446744073709551615"#, 20),
+    (r#""""#, 0),
+    (r#""it's""#, 4),
+    (r#""say \"it's\"""#, 10),
+    (r#""\\ \n \t \r""#, 7),
+    (r#""\u0000\u001b\u007f\u0080\u00a0\u00ad""#, 6),
+    (r#""é汉👍""#, 3),
+    (r#""\u200b\u200d\ufeff\u2028""#, 4),
+    (r#""\ue000\ud83e\uddff\udbff\udffd""#, 3),
+    (r#"[]"#, 2),
+    (r#"{}"#, 2),
+    (r#"[1,[2,[]],{}]"#, 16),
+    (r#"{"a":{"b":[true,null,"x"]},"c'd":1.0}"#, 43),
+    (r#"["a","b'c"]"#, 12),
+];
+
+const SPACED: &[(&str, u64)] = &[
+    (r#"[]"#, 2),
+    (r#"{}"#, 2),
+    (r#"[{"type":"reasoning","n":1.5,"x":[null,true,false]}]"#, 59),
+    (r#"{"b":"é\n\u0001\u0008\u007f","a":"\"\\"}"#, 34),
+    (r#"1e22"#, 5),
+    (r#"["x"]"#, 5),
+];
