@@ -65,10 +65,8 @@ fn texts(value: Value, seen: &mut HashSet<String>, found: &mut Vec<String>) {
 }
 
 fn traffic() -> Vec<String> {
-    let folder = env::var_os("PALIMPSEST_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/transcripts"),
-        PathBuf::from,
-    );
+    let folder = env::var_os("PALIMPSEST_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/transcripts"), PathBuf::from);
     let mut paths = Vec::new();
     files(&folder, &mut paths);
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
@@ -85,7 +83,10 @@ fn traffic() -> Vec<String> {
         }
         match serde_json::from_str(&text) {
             Ok(value) => texts(value, &mut seen, &mut found),
-            Err(_) => text.lines().filter_map(|line| serde_json::from_str(line).ok()).for_each(|value| texts(value, &mut seen, &mut found)),
+            Err(_) => text
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .for_each(|value| texts(value, &mut seen, &mut found)),
         }
         if found.iter().map(String::len).sum::<usize>() > TRAFFIC_BYTES_MAX {
             break;
@@ -155,9 +156,23 @@ fn main() {
         let peer = seconds(|| theirs = texts.iter().map(|text| peer.count_ordinary(text) as u64).sum());
         assert_eq!(ours, theirs, "both count the same traffic alike");
         let goal = format!(">= {GOAL_MB_S} MB/s");
-        row(&format!("{encoding}, unseen traffic"), "MB/s", rate(first), Some(rate(peer)), goal, rate(first) >= GOAL_MB_S);
+        row(
+            &format!("{encoding}, unseen traffic"),
+            "MB/s",
+            rate(first),
+            Some(rate(peer)),
+            goal,
+            rate(first) >= GOAL_MB_S,
+        );
         let again = seconds(|| _ = black_box(count(counter)));
-        row(&format!("{encoding}, the same again"), "MB/s", rate(again), None, ">= 1000 MB/s".into(), rate(again) >= 1e3);
+        row(
+            &format!("{encoding}, the same again"),
+            "MB/s",
+            rate(again),
+            None,
+            ">= 1000 MB/s".into(),
+            rate(again) >= 1e3,
+        );
     }
     let estimate = seconds(|| _ = black_box(count(Counter::estimating())));
     row("estimate by byte classes", "MB/s", rate(estimate), None, ">= 200 MB/s".into(), rate(estimate) >= 200.0);

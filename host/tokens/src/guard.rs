@@ -153,8 +153,29 @@ mod tests {
     #[test]
     fn a_long_run_is_cut_at_its_bound() {
         let max = RUN_BYTES_MAX;
-        assert_eq!(lengths(&" ".repeat(100_000)), vec![max, max, max, 100_000 - 3 * max]);
+        assert_eq!(lengths(&" ".repeat(3 * max + 7)), vec![max, max, max, 7]);
+        assert_eq!(lengths(&format!("{}汉{}", "汉".repeat(9_000), "。".repeat(20))).len(), 2);
         assert_eq!(lengths(&format!("x {}", "_".repeat(max + 5))), vec![max + 2, 5]);
+    }
+
+    #[test]
+    fn digits_stand_in_threes_and_are_not_cut() {
+        assert_eq!(lengths(&"7".repeat(200_000)), vec![200_000]);
+        assert_eq!(
+            lengths(&format!("{}{}", "7".repeat(50_000), "A".repeat(RUN_BYTES_MAX + 1))),
+            vec![50_000 + RUN_BYTES_MAX, 1]
+        );
+    }
+
+    #[test]
+    fn a_run_is_found_wherever_it_begins() {
+        for before in [0, 1, 2, 100, RUN_BYTES_MAX - 1, RUN_BYTES_MAX, RUN_BYTES_MAX + 1, 3 * RUN_BYTES_MAX - 5] {
+            let ordinary: String = "ab 12, 汉é ".chars().cycle().take(before).collect();
+            for unit in ["_", "\u{301}", "汉", "\u{3000}"] {
+                let text = format!("{ordinary}|0{}", unit.repeat(2 * RUN_BYTES_MAX / unit.len()));
+                assert!(lengths(&text).len() >= 2, "{unit:?} after {before}");
+            }
+        }
     }
 
     #[test]

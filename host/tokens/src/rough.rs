@@ -55,7 +55,12 @@ fn tool_chars(tool: &Value) -> u64 {
 
 /// Returns the characters of a message as the estimate of messages counts them.
 pub fn message_chars(message: &Value) -> u64 {
-    let Value::Object(fields) = message else { return printed::chars(message) };
+    let fields = match message {
+        Value::Object(fields) => fields,
+        // What is no message is printed as it is, and a text without quotes.
+        Value::String(text) => return chars(text),
+        other => return printed::chars(other),
+    };
     let mut shown = printed::Object::default();
     for (key, value) in fields {
         match (key.as_str(), value) {
@@ -82,7 +87,8 @@ pub fn tail_message(message: &Value) -> u64 {
     let content = message.get("content").map_or(0, content_chars);
     let calls = message.get("tool_calls").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let calls: u64 = calls.iter().filter(|call| call.is_object()).map(|call| printed::chars(call) / 4).sum();
-    let replay: u64 = REPLAY_FIELDS.iter().filter_map(|field| message.get(*field)).map(|value| replay_chars(value) / 4).sum();
+    let replay: u64 =
+        REPLAY_FIELDS.iter().filter_map(|field| message.get(*field)).map(|value| replay_chars(value) / 4).sum();
     content / 4 + TAIL_MESSAGE_TOKENS + calls + replay
 }
 

@@ -74,7 +74,11 @@ fn the_second_library_counts_alike() {
         for (model, peer) in
             [("gpt-4o", tiktoken_rs::o200k_base_singleton()), ("gpt-4", tiktoken_rs::cl100k_base_singleton())]
         {
-            assert_eq!(Counter::for_model(model).count(&text) as usize, peer.count_ordinary(&text), "{model}: {text:?}");
+            assert_eq!(
+                Counter::for_model(model).count(&text) as usize,
+                peer.count_ordinary(&text),
+                "{model}: {text:?}"
+            );
         }
     }
 }
