@@ -26,9 +26,43 @@ const REPLAY_FIELDS: [&str; 5] =
 
 /// Estimates the tokens of some messages, for the check before a request.
 pub fn messages(messages: &[Value]) -> u64 {
-    let chars: u64 = messages.iter().map(message_chars).sum();
-    let pictures: u64 = messages.iter().map(pictures).sum();
-    chars.div_ceil(4) + PICTURE_TOKENS * pictures
+    let mut tally = Tally::default();
+    messages.iter().for_each(|message| tally.add(message));
+    tally.tokens()
+}
+
+/// Gathers the estimate of many messages, of which only one need be held at a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    chars: u64,
+    pictures: u64,
+}
+
+impl Tally {
+    /// Adds a message.
+    pub fn add(&mut self, message: &Value) {
+        self.chars += message_chars(message);
+        self.pictures += pictures(message);
+    }
+
+    /// Adds a message in its JSON; what is no JSON counts as the text it is.
+    pub fn add_json(&mut self, raw: &str) {
+        match serde_json::from_str(raw) {
+            Ok(message) => self.add(&message),
+            Err(_) => self.chars += chars(raw),
+        }
+    }
+
+    /// Adds what another gathered.
+    pub fn add_all(&mut self, other: Tally) {
+        self.chars += other.chars;
+        self.pictures += other.pictures;
+    }
+
+    /// Returns the tokens, rounded up once for all messages.
+    pub fn tokens(&self) -> u64 {
+        self.chars.div_ceil(4) + PICTURE_TOKENS * self.pictures
+    }
 }
 
 /// Estimates the tokens of a whole request: the instructions, the messages, and the tools' names and schemas.

@@ -86,6 +86,17 @@ fn pictures_are_counted_wherever_they_stand() {
 }
 
 #[test]
+fn a_tally_rounds_once_and_takes_what_is_no_json() {
+    let raw = r#"{"role":"user","content":"hello"}"#;
+    let (mut one, mut all) = (Tally::default(), Tally::default());
+    one.add_json(raw);
+    (0..3).for_each(|_| all.add_all(one));
+    assert_eq!((one.tokens(), all.tokens()), (9, 27));
+    all.add_json("{broken");
+    assert_eq!(all.tokens(), 29);
+}
+
+#[test]
 fn what_is_no_message_is_measured_as_it_is_printed() {
     for value in [
         json!(null),
