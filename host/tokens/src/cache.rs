@@ -21,6 +21,12 @@ pub(crate) fn count_once(vocabulary: Vocabulary, text: &str) -> u32 {
     CACHE.count_once(vocabulary, text, |text| vocabulary.count(text))
 }
 
+/// Returns what was counted before for the same text, if it is still remembered.
+pub(crate) fn known(vocabulary: Vocabulary, text: &str) -> Option<u32> {
+    let key = CACHE.key(vocabulary, text);
+    CACHE.lock().get(key)
+}
+
 struct Cache {
     /// Differs in every process, so nobody can prepare two texts that share an entry.
     seed: u64,
@@ -38,13 +44,17 @@ impl Cache {
         Cache { seed: RandomState::new().hash_one(0u8), generations: Mutex::default() }
     }
 
-    fn count_once(&self, vocabulary: Vocabulary, text: &str, count: impl FnOnce(&str) -> u32) -> u32 {
+    fn key(&self, vocabulary: Vocabulary, text: &str) -> Key {
         let seed = match vocabulary {
             Vocabulary::O200k => self.seed,
             Vocabulary::Cl100k => !self.seed,
         };
         let hash = xxh3_128_with_seed(text.as_bytes(), seed);
-        let key = ((hash >> 64) as u64, hash as u64);
+        ((hash >> 64) as u64, hash as u64)
+    }
+
+    fn count_once(&self, vocabulary: Vocabulary, text: &str, count: impl FnOnce(&str) -> u32) -> u32 {
+        let key = self.key(vocabulary, text);
         if let Some(known) = self.lock().get(key) {
             return known;
         }

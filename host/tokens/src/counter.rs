@@ -5,7 +5,7 @@ use crate::estimate::{estimate, rough_text};
 use crate::vocabulary::Vocabulary;
 
 /// Texts shorter than this are counted faster than they are looked up.
-const CACHED_BYTES_MIN: usize = 64;
+const CACHED_BYTES_MIN: usize = 24;
 
 /// What a count rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,6 +85,14 @@ impl Counter {
     /// Returns what the counts rest on.
     pub fn basis(&self) -> Basis {
         self.basis
+    }
+
+    /// Returns the vocabulary, if this counter counts in one.
+    pub(crate) fn vocabulary(&self) -> Option<Vocabulary> {
+        match self.method {
+            Method::Vocabulary(vocabulary) => Some(vocabulary),
+            Method::Estimate | Method::Quarter => None,
+        }
     }
 
     /// Counts a text. Markers such as `<|endoftext|>` count as the ordinary text they are.

@@ -94,6 +94,26 @@ pub fn estimate(text: &str) -> u32 {
     u32::try_from(thousandths.div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
+/// Longest word, of letters, digits and signs, that ordinary text has: a path, an address, a hash.
+const ORDINARY_WORD_BYTES_MAX: usize = 128;
+/// One byte in so many of an ordinary text may be beyond ASCII.
+const ORDINARY_WIDE_ONE_IN: usize = 20;
+
+/// Tells whether a text is of the kind that the weights were fitted to: words and blanks, mostly ASCII.
+///
+/// Scripts differ by half in their tokens a byte, and data without blanks (base64, minified code) has no words to count.
+pub(crate) fn is_ordinary(text: &str) -> bool {
+    let mut wide = 0;
+    let mut in_long_words = 0;
+    for word in text.as_bytes().split(|byte| matches!(byte, b' ' | b'\n')) {
+        if word.len() > ORDINARY_WORD_BYTES_MAX {
+            in_long_words += word.len();
+        }
+        wide += word.iter().filter(|byte| !byte.is_ascii()).count();
+    }
+    wide * ORDINARY_WIDE_ONE_IN <= text.len() && in_long_words * ORDINARY_WIDE_ONE_IN <= text.len()
+}
+
 /// Returns a quarter of the characters, rounded up: Hermes' own figure, a fifth too low on agent conversations.
 pub fn rough_text(text: &str) -> u64 {
     (text.chars().count() as u64).div_ceil(4)

@@ -40,18 +40,33 @@ impl Counter {
     }
 
     fn count_part(&self, part: &Part, opaque_share: u32) -> u32 {
-        match part.kind {
-            PartKind::Text => self.count(&part.text),
-            PartKind::ToolCall => self.count(&part.tool_name).saturating_add(self.count(&part.text)),
-            PartKind::ToolResult => {
-                let image = if part.flags.has(Flags::HAS_IMAGE) { IMAGE_TOKENS } else { 0 };
-                self.count(&part.text).saturating_add(image)
-            }
-            PartKind::Reasoning => self.count(&part.text).saturating_add(opaque_share),
-            PartKind::Image => IMAGE_TOKENS,
-            // A kind of a later contract is as unknown as an opaque one.
-            _ => self.count(&part.text).saturating_add(opaque_share),
-        }
+        let texts = texts_of(part).iter().fold(0u32, |total, text| total.saturating_add(self.count(text)));
+        texts.saturating_add(beside_texts(part, opaque_share))
+    }
+}
+
+/// Returns the texts of a part whose tokens are counted.
+pub(crate) fn texts_of(part: &Part) -> [&str; 2] {
+    match part.kind {
+        PartKind::ToolCall => [&part.tool_name, &part.text],
+        PartKind::Image => ["", ""],
+        // A kind of a later contract is as unknown as an opaque one.
+        _ => [&part.text, ""],
+    }
+}
+
+/// Returns the tokens of a message that are in none of its texts: framing, pictures, and what is known by its bytes only.
+pub(crate) fn framing(message: &Message) -> u32 {
+    let share = opaque_share(message);
+    message.parts.iter().fold(MESSAGE_TOKENS, |total, part| total.saturating_add(beside_texts(part, share)))
+}
+
+fn beside_texts(part: &Part, opaque_share: u32) -> u32 {
+    match part.kind {
+        PartKind::Text | PartKind::ToolCall => 0,
+        PartKind::ToolResult if !part.flags.has(Flags::HAS_IMAGE) => 0,
+        PartKind::ToolResult | PartKind::Image => IMAGE_TOKENS,
+        _ => opaque_share,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::estimate::estimate;
+use crate::estimate::{bounds, estimate};
 use crate::guard::pieces;
 
 /// A published vocabulary.
@@ -61,26 +61,29 @@ impl Vocabulary {
         }
     }
 
-    /// Counts a text, in time linear in its length but for a logarithm.
+    /// Counts a text, in time linear in its length.
     pub(crate) fn count(self, text: &str) -> u32 {
         let mut total = 0u32;
+        // A run of one character is cut into equal pieces, which need counting once.
+        let mut before = ("", 0u32);
         for piece in pieces(text) {
-            total = total.saturating_add(self.count_piece(piece));
+            if piece != before.0 {
+                before = (piece, self.count_piece(piece));
+            }
+            total = total.saturating_add(before.1);
         }
         total
     }
 
     fn count_piece(self, piece: &str) -> u32 {
-        // The regular expressions behind the vocabulary can overflow their backtracking stack, and the library unwraps
-        // that error. The guard keeps pieces far from that length; a panic that crossed into a plugin would end the
-        // process, so it is caught as well.
-        let counted = catch_unwind(AssertUnwindSafe(|| match self {
-            Vocabulary::O200k => tiktoken_rs::o200k_base_singleton().count_ordinary(piece),
-            Vocabulary::Cl100k => tiktoken_rs::cl100k_base_singleton().count_ordinary(piece),
-        }));
+        // The library has invariants of its own to panic on, and a panic that crossed into a plugin would end the process.
+        let counted = catch_unwind(AssertUnwindSafe(|| tiktoken::get_encoding(self.name()).map(|of| of.count(piece))));
         match counted {
-            Ok(count) => u32::try_from(count).unwrap_or(u32::MAX),
-            Err(_) => estimate(piece),
+            Ok(Some(count)) => u32::try_from(count).unwrap_or(u32::MAX),
+            Ok(None) | Err(_) => {
+                let bounds = bounds(piece.len());
+                estimate(piece).clamp(*bounds.start(), *bounds.end())
+            }
         }
     }
 }
