@@ -43,7 +43,7 @@ fn conversation() -> Vec<Value> {
         "Login fails with a 401 after a refresh. Find out why, and keep the public API as it is.",
     );
     for (file, lines) in
-        [("src/auth/session.rs", 260), ("src/auth/token.rs", 300), ("src/http/client.rs", 280), ("tests/auth.rs", 240)]
+        [("src/auth/session.rs", 360), ("src/auth/token.rs", 400), ("src/http/client.rs", 280), ("tests/auth.rs", 240)]
     {
         step(&mut messages, "read_file", json!({ "path": file }), lines);
     }
@@ -69,10 +69,13 @@ fn conversation() -> Vec<Value> {
     }
     say(&mut messages, "assistant", "Yes: src/ws/resume.rs:41 copies the token at the start and never asks again.");
     say(&mut messages, "user", "Then mend that as well.");
+    say(&mut messages, "assistant", "I start with the tests.");
     for (command, lines) in [("cargo test ws", 230), ("cargo clippy", 210), ("cargo test", 240)] {
         step(&mut messages, "terminal", json!({ "command": command }), lines);
     }
     step(&mut messages, "read_file", json!({ "path": "CHANGELOG.md" }), 180);
+    step(&mut messages, "terminal", json!({ "command": "git log --oneline -200" }), 200);
+    step(&mut messages, "terminal", json!({ "command": "git status" }), 120);
     say(&mut messages, "assistant", "Done; all 214 tests pass. The changelog has no entry for either yet.");
     say(&mut messages, "user", "Write one entry for both.");
     messages
@@ -100,7 +103,7 @@ fn page() -> (String, host_core::Receipt) {
     config.compression.tail_mode = TailMode::Legacy;
     let body = json!({ "model": "gpt-5", "messages": conversation() }).to_string();
     let options =
-        Options { session_id: "example".to_owned(), context_length: Some(128_000), force: true, ..Options::default() };
+        Options { session_id: "example".to_owned(), context_length: Some(200_000), force: true, ..Options::default() };
     let registry = Registry::open(Setup { home: home.path().to_owned(), ..Setup::default() });
     let mut live =
         LiveSession::open(Document::read(&body, None).unwrap(), config, &registry, home.path(), options).unwrap();
@@ -110,7 +113,7 @@ fn page() -> (String, host_core::Receipt) {
     let mut out = String::from(
         "# Before and after\n\n\
          A session of a coding agent, compacted by the built-in engine with `compression.tail_mode: legacy` for a window of\n\
-         128,000 tokens and without a model. The page is rendered from that compaction by `cargo test -p host-tests --test\n\
+         200,000 tokens and without a model. The page is rendered from that compaction by `cargo test -p host-tests --test\n\
          parity`.\n\n",
     );
     let _ = writeln!(

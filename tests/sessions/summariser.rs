@@ -42,7 +42,7 @@ fn no_env(_name: &str) -> Option<String> {
 /// Works until a compaction is due, with this provider of summaries; returns the receipt of the compaction.
 fn compacted(agent: &mut Agent) -> Receipt {
     agent.user("Look at all parts, please.");
-    for step in 0..40 {
+    for step in 0..120 {
         assert_eq!(agent.tool(&text(step, 1_000)), Turn::Answered, "{:#?}", agent.last());
         agent.answer(&format!("Part {step} is off by one; I decided to mend it in src/part{step}.rs."));
         if let Some(receipt) = agent.receipts.iter().find(|receipt| receipt.trigger.is_some()) {
@@ -53,11 +53,21 @@ fn compacted(agent: &mut Agent) -> Receipt {
 }
 
 fn agent(url: &str, home: &Path, tail: host_config::TailMode, change: impl FnOnce(&mut Config)) -> Agent {
+    agent_of(32_000, url, home, tail, change)
+}
+
+fn agent_of(
+    window: u64,
+    url: &str,
+    home: &Path,
+    tail: host_config::TailMode,
+    change: impl FnOnce(&mut Config),
+) -> Agent {
     let mut settings = Config::default();
     auxiliary(&mut settings, url);
     change(&mut settings);
     let client = Client::new(&settings, home, &no_env);
-    Agent::new(Upstream { window: 32_000, ..Upstream::default() }, tail, |config| {
+    Agent::new(Upstream { window, ..Upstream::default() }, tail, |config| {
         let tail = config.compression.tail_mode;
         *config = settings;
         config.compression.tail_mode = tail;
@@ -130,7 +140,9 @@ fn a_summary_of_the_model_is_in_the_context_and_no_secret_leaves() {
         let (provider, home) = (always(Reply::Counted(SUMMARY.to_owned(), 9_000, 60)), home());
         let mut agent = agent(&provider.openai_url(), home.path(), tail, |_| {});
         let key = format!("ghp_{}", "aB3dE6gH9k".repeat(4).get(..36).unwrap());
-        agent.tool(&format!("GITHUB_TOKEN={key}\nPORT=1\n{}", text(99, 300)));
+        // Behind the first messages, which the first compaction keeps.
+        agent.tool(&text(98, 300));
+agent.answer(&format!("The deploy script reads GITHUB_TOKEN={key}, which I keep."));
         let receipt = compacted(&mut agent);
         assert_eq!(receipt.fallbacks, Vec::<String>::new(), "{receipt:#?}");
         assert_eq!((receipt.calls.len(), receipt.calls[0].prompt_tokens), (1, 9_000));
@@ -208,13 +220,13 @@ fn the_conversations_own_model_answers_when_the_auxiliary_one_fails() {
 #[test]
 fn an_abort_leaves_the_conversation_as_it_is_but_never_a_full_window() {
     let (provider, home) = (always(status(401, "bad key")), home());
-    let mut agent = agent(&provider.openai_url(), home.path(), TAILS[0], |config| {
+    let mut agent = agent_of(100_000, &provider.openai_url(), home.path(), TAILS[0], |config| {
         config.compression.abort_on_summary_failure = true
     });
     let receipt = compacted(&mut agent);
     assert_eq!(receipt.action, "unchanged");
     assert!(receipt.reason.contains("abort_on_summary_failure"), "{}", receipt.reason);
-    for step in 40..60 {
+    for step in 200..220 {
         assert_eq!(agent.tool(&text(step, 1_000)), Turn::Answered, "{:#?}", agent.last());
     }
     assert!(agent.compactions() >= 1, "with the window nearly full a summary without a model is better than none");
