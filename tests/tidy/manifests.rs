@@ -51,7 +51,7 @@ const HOMES: [(&str, &[&str]); 10] = [
     ("libloading", &["host-registry"]),
     ("inventory", &["host-registry"]),
     ("object", &["host-registry"]),
-    ("serde_yaml", &["host-config", "host-registry"]),
+    ("serde_yaml", &["host-config", "host-registry", "host-llm"]),
     ("yaml-edit", &["host-config", "host-registry"]),
     ("tiktoken-rs", &["host-tokens"]),
     ("clap", &["host-cli", "xtask"]),
