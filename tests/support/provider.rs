@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Channel, Full, Limited, combinators::BoxBody};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io;
@@ -200,9 +200,8 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
         let state = state.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| serve(request, state.clone()));
-            let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
             // A broken connection is what some replies are for.
-            let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
