@@ -133,7 +133,7 @@ fn secrets_never_arrive_and_never_come_back() {
     request.schema = Some(json!({"type": "object", "description": secret}));
     let got = world.ask(&world.client(), &request).completion.unwrap();
     assert_eq!(got.text, "the key was [redacted:github-token]");
-    assert!(auxiliary.seen()[0].body.contains("use [redacted] please"));
+    assert!(auxiliary.seen()[0].body.contains("use [redacted:"));
 }
 
 #[test]

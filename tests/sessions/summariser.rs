@@ -142,7 +142,7 @@ fn a_summary_of_the_model_is_in_the_context_and_no_secret_leaves() {
         let key = format!("ghp_{}", "aB3dE6gH9k".repeat(4).get(..36).unwrap());
         // Behind the first messages, which the first compaction keeps.
         agent.tool(&text(98, 300));
-agent.answer(&format!("The deploy script reads GITHUB_TOKEN={key}, which I keep."));
+        agent.answer(&format!("The deploy script reads GITHUB_TOKEN={key}, which I keep."));
         let receipt = compacted(&mut agent);
         assert_eq!(receipt.fallbacks, Vec::<String>::new(), "{receipt:#?}");
         assert_eq!((receipt.calls.len(), receipt.calls[0].prompt_tokens), (1, 9_000));

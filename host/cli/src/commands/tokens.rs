@@ -305,14 +305,17 @@ mod tests {
 
     #[test]
     fn without_usage_the_estimate_stands_beside_the_count() {
-        check(&made(&ROWS), &expect![[r#"
+        check(
+            &made(&ROWS),
+            &expect![[r#"
             a\u{7}.json (openai)
             gpt-4o: counted with o200k_base, its own vocabulary
                                       MESSAGES   EXACT  ESTIMATE   OFF BY  HERMES   OFF BY
               instructions and tools         -     100        90  -10.0 %      80  -20.0 %
               user                       1,200  40,000    41,000   +2.5 %  30,000  -25.0 %
               total                      1,200  40,100    41,090   +2.5 %  30,080  -25.0 %
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -322,7 +325,9 @@ mod tests {
         calibrate(&mut report, Basis::Exact, 40_100, 50_000);
         let sum: u64 = report.rows.iter().filter_map(|row| row.count.calibrated).sum();
         assert_eq!((sum, report.total.calibrated), (50_000, Some(50_000)));
-        check(&report, &expect![[r#"
+        check(
+            &report,
+            &expect![[r#"
             a\u{7}.json (openai)
             gpt-4o: counted with o200k_base, its own vocabulary
                                       MESSAGES   EXACT  CALIBRATED   OFF BY  HERMES   OFF BY
@@ -331,7 +336,8 @@ mod tests {
               not in the file                -       -       9,900        -       -        -
               total                      1,200  40,100      50,000  +24.7 %  30,080  -25.0 %
               the provider reported 50,000 prompt tokens for the last call, whose messages count 40,100 here
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -349,7 +355,9 @@ mod tests {
         report.reported_tokens = Some(12);
         calibrate(&mut report, Basis::Exact, 40_100, 12);
         assert_eq!((report.usage, report.total.calibrated), (None, None));
-        check(&report, &expect![[r#"
+        check(
+            &report,
+            &expect![[r#"
             a\u{7}.json (openai)
             gpt-4o: counted with o200k_base, its own vocabulary
                                       MESSAGES   EXACT  ESTIMATE   OFF BY  HERMES   OFF BY
@@ -357,7 +365,8 @@ mod tests {
               user                       1,200  40,000    41,000   +2.5 %  30,000  -25.0 %
               total                      1,200  40,100    41,090   +2.5 %  30,080  -25.0 %
               the provider reported 12 prompt tokens for the last call, which was about other messages than these
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
