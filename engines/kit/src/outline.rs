@@ -7,6 +7,7 @@
 
 mod gather;
 mod select;
+mod words;
 
 use crate::text::fit;
 use engine_api::Conversation;

@@ -1,10 +1,11 @@
 //! Finds what may stand in an outline: lines by section, each with how much it matters.
 
+use super::words::{DECISION, QUESTION_SIGNS, REMAINING, RULE, has, is_empty_talk, sentences, without_client_blocks};
 use super::{HEADINGS, Options};
 use crate::anchors::{AnchorKind, anchors};
 use crate::prune::{CallTable, ToolKind, fault, one_line_result};
 use crate::text::{one_line, prefix};
-use engine_api::{Conversation, MessageView, PartKind};
+use engine_api::{Conversation, MessageView, PartKind, json};
 use std::collections::HashMap;
 
 /// Sections by their place in [`HEADINGS`].
@@ -20,7 +21,7 @@ pub(super) mod section {
     pub(crate) const QUESTIONS: usize = 8;
     pub(crate) const PENDING: usize = 9;
     pub(crate) const FILES: usize = 10;
-    pub(crate) const REMAINING: usize = 11;
+    pub(crate) const REMAINING_SECTION: usize = 11;
     pub(crate) const CONTEXT: usize = 12;
 }
 use section::*;
@@ -34,6 +35,13 @@ const LINE_CHARS: usize = 320;
 const STATEMENT_BYTES: usize = 6 * 1024;
 /// Lines remembered of a section; the budget lets in far fewer.
 const LINES_MAX: usize = 1_000;
+/// Bytes of a call's arguments by which two calls are the same.
+const SUBJECT_BYTES: usize = 400;
+/// Tasks of a list that are looked at.
+const TODOS_MAX: usize = 50;
+const RESOLVED: &str = " (the same call went well later)";
+/// Sections that engines put behind a summary and make anew each time; carried on they would pile up.
+const MADE_ANEW: [&str; 2] = ["Anchor Index (exact)", "Context Recovery"];
 /// Newest results listed as the state that the work is in.
 const ACTIVE_RESULTS: usize = 3;
 
@@ -71,6 +79,8 @@ pub(super) fn gather(conversation: &Conversation<'_>, positions: &[usize], optio
         newest_results: Vec::new(),
         last_statement: String::new(),
         is_answered: true,
+        faults: Vec::new(),
+        todos: Vec::new(),
     };
     for &position in positions {
         let Some(message) = conversation.get(position) else { continue };
@@ -97,19 +107,23 @@ struct Walk<'a> {
     newest_results: Vec<String>,
     last_statement: String,
     is_answered: bool,
+    /// What was called and what it failed with, oldest first.
+    faults: Vec<(String, String)>,
+    /// What the newest list of tasks still has open.
+    todos: Vec<String>,
 }
 
 impl Walk<'_> {
     fn user(&mut self, message: &MessageView<'_>, gathered: &mut Gathered, requests: &mut Vec<String>) {
-        let text = message.text();
+        let text = without_client_blocks(&message.text());
         let request = one_line(&text, SNAPSHOT_CHARS);
         if request.is_empty() {
             return;
         }
-        for sentence in sentences(&text).filter(|sentence| has_word(sentence, &RULE_WORDS)).take(3) {
+        for sentence in sentences(&text).filter(|sentence| has(sentence, RULE)).take(3) {
             gathered.add(CONSTRAINTS, 1, format!("\"{}\"", one_line(sentence, LINE_CHARS)));
         }
-        if request.ends_with(['?', '？', '؟']) {
+        if request.ends_with(QUESTION_SIGNS) {
             gathered.add(QUESTIONS, 2, format!("\"{}\"", one_line(&request, 200)));
         }
         requests.push(request);
@@ -133,8 +147,17 @@ impl Walk<'_> {
                         ToolKind::Other => 2,
                         ToolKind::Read | ToolKind::Search => 3,
                     };
-                    if let Some(fault) = fault(part, kind) {
-                        gathered.add(BLOCKED, 1, format!("[{}] {fault}", one_line(tool, 40)));
+                    let subject = call.map(|call| format!("{tool} {}", prefix(call.text(), SUBJECT_BYTES)));
+                    match fault(part, kind) {
+                        Some(fault) => {
+                            let line = format!("[{}] {fault}", one_line(tool, 40));
+                            self.faults.push((subject.unwrap_or_default(), line));
+                        }
+                        // The same command went well later, so its faults are history.
+                        None => self.resolve(subject.as_deref()),
+                    }
+                    if let Some(call) = call.filter(|_| is_todo(tool)) {
+                        self.todos = todos(call.text());
                     }
                     if self.newest_results.len() >= ACTIVE_RESULTS {
                         self.newest_results.remove(0);
@@ -147,17 +170,28 @@ impl Walk<'_> {
         }
     }
 
+    /// Says of the faults of a call that it went well afterwards.
+    fn resolve(&mut self, subject: Option<&str>) {
+        let Some(subject) = subject else { return };
+        for (_, line) in self.faults.iter_mut().filter(|(known, line)| known == subject && !line.ends_with(RESOLVED)) {
+            line.push_str(RESOLVED);
+        }
+    }
+
     fn statement(&mut self, text: &str, gathered: &mut Gathered) {
         let text = prefix(text, STATEMENT_BYTES);
         let Some(first) = sentences(text).next().map(|sentence| one_line(sentence, LINE_CHARS)) else { return };
         self.is_answered = true;
+        if is_empty_talk(text.trim()) {
+            return;
+        }
         let mut decisions = 0;
         for sentence in sentences(text) {
-            if decisions < 2 && has_word(sentence, &DECISION_WORDS) {
+            if decisions < 2 && has(sentence, DECISION) {
                 decisions += 1;
                 gathered.add(DECISIONS, 0, one_line(sentence, LINE_CHARS));
-            } else if has_word(sentence, &REMAINING_WORDS) {
-                gathered.add(REMAINING, 1, one_line(sentence, LINE_CHARS));
+            } else if has(sentence, REMAINING) {
+                gathered.add(REMAINING_SECTION, 1, one_line(sentence, LINE_CHARS));
             }
         }
         if decisions == 0 {
@@ -182,11 +216,37 @@ impl Walk<'_> {
                 gathered.add(GOAL, u8::from(at != 0), quoted);
             }
         }
+        for (_, line) in self.faults.into_iter().rev().take(LINES_MAX).rev() {
+            let rank = if line.ends_with(RESOLVED) { 3 } else { 1 };
+            gathered.add(BLOCKED, rank, line);
+        }
+        for todo in self.todos {
+            gathered.add(REMAINING_SECTION, 0, todo);
+        }
         for line in self.newest_results {
             gathered.add(ACTIVE, 0, line);
         }
         gathered.add(IN_PROGRESS, 0, self.last_statement);
     }
+}
+
+fn is_todo(tool: &str) -> bool {
+    let tool = tool.to_ascii_lowercase();
+    ["todo", "update_plan", "task_list"].iter().any(|name| tool.contains(name))
+}
+
+/// Returns what a list of tasks has open: its entries that are not done, in the client's own words.
+fn todos(arguments: &str) -> Vec<String> {
+    let Ok(value) = json::from_str::<json::Value>(arguments) else { return Vec::new() };
+    let lists = ["todos", "plan", "tasks", "items"].iter().filter_map(|key| value.get(*key)?.as_array());
+    let entries = lists.flatten().take(TODOS_MAX).filter_map(|entry| {
+        let text = |key: &str| entry.get(key).and_then(json::Value::as_str);
+        let status = text("status").unwrap_or("pending");
+        let what = text("content").or_else(|| text("step")).or_else(|| text("title")).or_else(|| text("task"))?;
+        let is_done = matches!(status, "completed" | "done" | "cancelled");
+        (!is_done).then(|| format!("[{}] {}", one_line(status, 20), one_line(what, LINE_CHARS)))
+    });
+    entries.collect()
 }
 
 fn identifiers(conversation: &Conversation<'_>, positions: &[usize], gathered: &mut Gathered) {
@@ -223,7 +283,8 @@ fn carry(summary: &str, gathered: &mut Gathered) {
     let mut carried = 0;
     for line in summary.lines() {
         if let Some(section) = heading_of(line) {
-            current = Some(section);
+            let is_made_anew = MADE_ANEW.iter().any(|heading| line.trim_start_matches(['#', ' ']).trim() == *heading);
+            current = Some(section).filter(|_| !is_made_anew);
             continue;
         }
         let text = line.trim().trim_start_matches(['-', '*', '•', ' ']);
@@ -281,33 +342,4 @@ fn prefer(focus: &str, gathered: &mut Gathered) {
             line.rank.saturating_add(2)
         };
     }
-}
-
-const RULE_WORDS: [&str; 9] =
-    ["must ", "never ", "always ", "don't ", "do not ", "only use ", "prefer ", "make sure", "without "];
-const DECISION_WORDS: [&str; 10] = [
-    "decided",
-    "instead of",
-    "root cause",
-    "because ",
-    "i'll use",
-    "we'll use",
-    "will use ",
-    "chose ",
-    "turns out",
-    "the fix is",
-];
-const REMAINING_WORDS: [&str; 6] = ["todo", "next step", "remaining", "still need", "follow-up", "not yet "];
-
-fn has_word(sentence: &str, words: &[&str]) -> bool {
-    let lower = prefix(sentence, 600).to_lowercase();
-    words.iter().any(|word| lower.contains(word))
-}
-
-/// Splits a text at line ends and at full stops of the common scripts.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .flat_map(|line| line.split_inclusive(". ").flat_map(|piece| piece.split_inclusive(['。', '！', '？'])))
-        .map(str::trim)
-        .filter(|sentence| sentence.chars().take(4).count() > 3 && !sentence.starts_with("```"))
 }

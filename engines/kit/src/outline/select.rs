@@ -17,7 +17,7 @@ const LEFT_OVER: [usize; 13] = [
     section::ACTIONS,
     section::CONTEXT,
     section::FILES,
-    section::REMAINING,
+    section::REMAINING_SECTION,
     section::PENDING,
     section::IN_PROGRESS,
     section::ACTIVE,

@@ -120,3 +120,91 @@ proptest! {
         prop_assert!(count(&text) <= budget);
     }
 }
+
+#[test]
+fn requests_decisions_and_rules_survive_in_any_language() {
+    for (request, decision, rule) in [
+        (
+            "Corrige o erro de login. Nunca altere a API pública.",
+            "A causa é o relógio do servidor.",
+            "Nunca altere a API pública.",
+        ),
+        (
+            "Behebe den Fehler beim Login. Ändere niemals die API.",
+            "Die Ursache ist die Uhr des Servers.",
+            "Ändere niemals die API.",
+        ),
+        ("Исправь ошибку входа. Никогда не меняй API.", "Причина в часах сервера.", "Никогда не меняй API."),
+        ("أصلح خطأ الدخول. يجب أن تبقى الواجهة كما هي.", "السبب هو ساعة الخادم.", "يجب أن تبقى الواجهة كما هي."),
+        ("修复登录错误。不要修改公开接口。", "原因是服务器时钟。", "不要修改公开接口。"),
+        (
+            "ログインの不具合を直して。公開 API は必ずそのままに。",
+            "サーバーの時計が原因です。ずれのためです。",
+            "公開 API は必ずそのままに。",
+        ),
+        ("로그인 오류를 고쳐 줘. 공개 API는 항상 그대로 둬.", "원인은 서버 시계입니다.", "공개 API는 항상 그대로 둬."),
+        ("लॉगिन की गलती ठीक करो। API मत बदलो।", "कारण सर्वर की घड़ी है।", "API मत बदलो।"),
+    ] {
+        let messages = vec![
+            user(1, request),
+            calls(2, &[("a", "terminal", "{\"command\":\"cargo test\"}")]),
+            result(3, "a", "terminal", &"ok\n".repeat(800)),
+            assistant(4, &format!("{decision} OK.")),
+            user(5, "ok"),
+        ];
+        let text = outline_of(&messages, 400, &Options::default());
+        for want in [request, rule, decision.split_inclusive(['。', '।']).next().unwrap_or(decision)] {
+            assert!(text.contains(want), "{want} is missing from:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn open_tasks_and_what_was_mended_are_told() {
+    let failed = "running 3 tests\nerror: test auth::refresh failed\nexit code: 101";
+    let todo = r#"{"todos":[{"content":"mend the parser","status":"completed"},{"content":"add a test","status":"in_progress"}]}"#;
+    let mut messages = vec![user(1, "<system-reminder>be quick</system-reminder>Mend the parser")];
+    for (at, output) in [failed, "3 passed\nexit code: 0"].into_iter().enumerate() {
+        let id = format!("c{at}");
+        messages.push(calls(2 + at as u64 * 2, &[(&id, "terminal", "{\"command\":\"cargo test\"}")]));
+        messages.push(result(3 + at as u64 * 2, &id, "terminal", &format!("{output}\n{}", "line\n".repeat(300))));
+    }
+    messages.push(calls(8, &[("t", "TodoWrite", todo)]));
+    messages.push(result(9, "t", "TodoWrite", "ok"));
+    messages.push(assistant(10, "Done."));
+    let text = outline_of(&messages, 500, &Options::default());
+    assert!(text.contains("(the same call went well later)"), "{text}");
+    assert!(text.contains("- [in_progress] add a test") && !text.contains("mend the parser\n- [completed"), "{text}");
+    assert!(!text.contains("be quick") && !text.contains("- Done"), "{text}");
+}
+
+#[test]
+fn sections_that_are_made_anew_are_not_carried_on() {
+    let text = "## Goal\n- \"Port it\"\n\n## Anchor Index (exact)\n- Files: a.rs (x9)\n\n## Context Recovery\nMessages 1 to 9.\n";
+    let mut messages = vec![flagged(user(1, text), Flags::SUMMARY.with(Flags::SYNTHETIC))];
+    messages.extend(session());
+    let got = outline_of(&messages, 900, &Options::default());
+    assert!(got.contains("- \"Port it\""), "{got}");
+    assert!(!got.contains("(x9)") && !got.contains("Messages 1 to 9"), "{got}");
+}
+
+#[test]
+fn twenty_recompactions_neither_grow_nor_lose_the_first_request() {
+    let mut text = outline_of(&session(), 700, &Options::default());
+    for round in 0..20 {
+        let mut messages = vec![flagged(user(1, &text), Flags::SUMMARY.with(Flags::SYNTHETIC))];
+        for step in 0..8_u64 {
+            let id = format!("r{round}_{step}");
+            messages.push(calls(
+                10 + step * 2,
+                &[(&id, "terminal", &format!("{{\"command\":\"make part{round}_{step}\"}}"))],
+            ));
+            messages.push(result(11 + step * 2, &id, "terminal", &"built\n".repeat(200)));
+        }
+        messages.push(user(40, &format!("Now part {round}, please.")));
+        text = outline_of(&messages, 700, &Options::default());
+        assert!(count(&text) <= 700);
+    }
+    assert!(text.contains("Fix the login loop in src/auth/session.rs"), "{text}");
+    assert!(text.contains("Now part 19"), "{text}");
+}
