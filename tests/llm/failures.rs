@@ -111,7 +111,8 @@ fn the_chain_goes_before_the_main_model() {
     let auxiliary = Provider::start(KEY, [status(401, "")]);
     let chained = Provider::start("chain-key", [answer("from the chain")]);
     let main = Provider::start(MAIN_KEY, []);
-    let step = json!([{"provider": "custom", "base_url": chained.openai_url(), "api_key": "chain-key", "model": "step"}]);
+    let step =
+        json!([{"provider": "custom", "base_url": chained.openai_url(), "api_key": "chain-key", "model": "step"}]);
     let world = World::new(&auxiliary).with_main(&main, Dialect::OpenAiChat).with_chain(step);
     let got = world.ask(&world.client(), &question("x"));
     assert_eq!(outcomes(&got), ["aux: 401 key refused", "step: answered"]);

@@ -5,7 +5,8 @@ use support::provider::{Provider, Reply};
 
 /// A prompt of this many messages, framed as engines frame theirs.
 fn prompt(messages: usize) -> String {
-    let blocks: Vec<String> = (0..messages).map(|n| format!("[USER]: message number {n} {}", "word ".repeat(100))).collect();
+    let blocks: Vec<String> =
+        (0..messages).map(|n| format!("[USER]: message number {n} {}", "word ".repeat(100))).collect();
     format!("Summarise this.\nTURNS TO SUMMARIZE:\n\n{}\n\nFOCUS TOPIC: \"tests\"", blocks.join("\n\n"))
 }
 

@@ -47,7 +47,9 @@ fn a_prefix_that_cannot_carry_a_question_costs_no_request() {
     let world = World::new(&main).with_main(&main, Dialect::OpenAiChat);
     let request = question_to(CompletionModel::MainOnPrefix, "Sum up");
     let open = r#"{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"t","arguments":"{}"}}]}]}"#;
-    for body in ["", "[]", "{}", r#"{"model":"m"}"#, r#"{"model":"m","messages":7}"#, r#"{"model":"m","messages":[]}"#, open] {
+    for body in
+        ["", "[]", "{}", r#"{"model":"m"}"#, r#"{"model":"m","messages":7}"#, r#"{"model":"m","messages":[]}"#, open]
+    {
         let got = world.ask_on(&world.client(), &request, body, &[]);
         assert!(got.calls.is_empty() && got.completion.unwrap_err().message.contains("live request"), "{body}");
     }

@@ -69,7 +69,12 @@ impl World {
         self.ask_with(client, request, |_| {})
     }
 
-    pub(crate) fn ask_with(&self, client: &Client, request: &CompletionRequest, change: impl Fn(&mut Ask<'_>)) -> Answer {
+    pub(crate) fn ask_with(
+        &self,
+        client: &Client,
+        request: &CompletionRequest,
+        change: impl Fn(&mut Ask<'_>),
+    ) -> Answer {
         let never = || false;
         let mut ask = Ask {
             request,
@@ -85,7 +90,13 @@ impl World {
         client.complete(&ask)
     }
 
-    pub(crate) fn ask_on(&self, client: &Client, request: &CompletionRequest, body: &str, headers: &[(String, String)]) -> Answer {
+    pub(crate) fn ask_on(
+        &self,
+        client: &Client,
+        request: &CompletionRequest,
+        body: &str,
+        headers: &[(String, String)],
+    ) -> Answer {
         let never = || false;
         client.complete(&Ask {
             request,

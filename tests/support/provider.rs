@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+pub use tokio::sync::Barrier;
 
 /// A larger request is a fault of the test.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -72,6 +73,8 @@ pub enum Reply {
     Html,
     /// Answers with an event stream whether or not one was asked for.
     Stream(String),
+    /// Answers with a text once as many requests are under way as the barrier wants.
+    Together(Arc<Barrier>, String),
     /// Answers with a text, a few bytes at a time, and never ends if told so.
     Drip(String, bool),
 }
@@ -230,7 +233,10 @@ async fn serve(request: Request<Incoming>, state: Arc<State>) -> io::Result<Resp
     let bytes = Limited::new(body, REQUEST_BYTES_MAX).collect().await.map_err(io::Error::other)?.to_bytes();
     let body = String::from_utf8_lossy(&bytes).into_owned();
     let path = head.uri.path().to_owned();
-    let headers = head.headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+    let headers = head
+        .headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
     let Some(api) = checks::api(&path) else {
         lock(&state.problems).push(format!("{} {path} is no path of an API", head.method));
         return Ok(respond(404, Vec::new(), "{}".to_owned()));
@@ -253,12 +259,20 @@ async fn serve(request: Request<Incoming>, state: Arc<State>) -> io::Result<Resp
 async fn perform(reply: Reply, seen: &Seen) -> io::Result<Response<Body>> {
     let wants_stream = seen.json.get("stream") == Some(&Value::Bool(true));
     let said = |said: bodies::Said<'_>| {
-        Ok(if wants_stream { events(bodies::stream(seen, &said)) } else { respond(200, Vec::new(), bodies::whole(seen, &said)) })
+        Ok(if wants_stream {
+            events(bodies::stream(seen, &said))
+        } else {
+            respond(200, Vec::new(), bodies::whole(seen, &said))
+        })
     };
     match reply {
         Reply::Answer(answer) => said(bodies::Said::text(&answer)),
         Reply::Counted(answer, prompt_tokens, answer_tokens) => {
             said(bodies::Said { prompt_tokens, answer_tokens, ..bodies::Said::text(&answer) })
+        }
+        Reply::Together(barrier, answer) => {
+            barrier.wait().await;
+            said(bodies::Said::text(&answer))
         }
         Reply::Status(status, body, headers) => Ok(respond(status, headers, body)),
         Reply::Overflow(window) => Ok(respond(400, Vec::new(), bodies::overflow(seen.api, window))),
@@ -278,7 +292,9 @@ async fn perform(reply: Reply, seen: &Seen) -> io::Result<Response<Body>> {
         Reply::ToolOnly => said(bodies::Said { end: bodies::End::Called, ..bodies::Said::text("") }),
         Reply::Truncated(answer) => said(bodies::Said { end: bodies::End::Cut, ..bodies::Said::text(&answer) }),
         Reply::TooLong => said(bodies::Said::text(&"and so on ".repeat(seen.body.len() / 10 + 2_000))),
-        Reply::Html => Ok(respond(200, vec![("content-type", "text/html".to_owned())], "<!doctype html><p>hello".to_owned())),
+        Reply::Html => {
+            Ok(respond(200, vec![("content-type", "text/html".to_owned())], "<!doctype html><p>hello".to_owned()))
+        }
         Reply::Stream(answer) => Ok(events(bodies::stream(seen, &bodies::Said::text(&answer)))),
         Reply::Drip(answer, is_endless) => {
             let whole = bodies::whole(seen, &bodies::Said::text(&answer));

@@ -52,7 +52,9 @@ pub(crate) fn read(api: Api, body: &str) -> Result<Completion, Failure> {
 fn hidden_error(value: &Value) -> Option<Failure> {
     let choice = value.get("choices").and_then(|choices| choices.get(0));
     let holder = [Some(value), choice].into_iter().flatten().find(|holder| {
-        holder.get("error").is_some_and(|error| error.is_string() || error.as_object().is_some_and(|map| !map.is_empty()))
+        holder
+            .get("error")
+            .is_some_and(|error| error.is_string() || error.as_object().is_some_and(|map| !map.is_empty()))
     })?;
     let code = holder.get("error")?.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
     let status = code.filter(|code| (300..600).contains(code)).unwrap_or(500);
@@ -93,7 +95,8 @@ fn joined(content: &Value, kinds: &[&str]) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
-            let texts = parts.iter().filter(|part| kinds.contains(&text_at(part, "type"))).map(|part| text_at(part, "text"));
+            let texts =
+                parts.iter().filter(|part| kinds.contains(&text_at(part, "type"))).map(|part| text_at(part, "text"));
             texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
@@ -114,7 +117,9 @@ fn chat(value: &Value) -> Option<Read> {
         finish: finish.to_owned(),
         usage: chat_usage(value),
         has_calls: calls || message.get("function_call").is_some_and(Value::is_object),
-        refusal: refusal.map(str::to_owned).or_else(|| is_filtered.then(|| "a content filter ended the answer".to_owned())),
+        refusal: refusal
+            .map(str::to_owned)
+            .or_else(|| is_filtered.then(|| "a content filter ended the answer".to_owned())),
         is_cut: finish == "length",
     })
 }

@@ -158,7 +158,8 @@ fn pieces(block: &str, room: u64, count: Count) -> Vec<&str> {
 /// Returns the longest beginning of a text within the limit, to about a sixteenth.
 fn head(text: &str, tokens_max: u64, count: Count) -> &str {
     // Tokens are four bytes or so on average; what is far too long need not be counted whole.
-    let bytes_max = usize::try_from(tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX)).unwrap_or(usize::MAX).min(text.len());
+    let bytes_max =
+        usize::try_from(tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX)).unwrap_or(usize::MAX).min(text.len());
     let mut fit = text.get(..text.floor_char_boundary(bytes_max)).unwrap_or_default();
     loop {
         let tokens = count(fit);

@@ -121,7 +121,8 @@ impl Client {
         }
         if targets.len() > 1 {
             let aside = lock(&self.aside);
-            let is_aside = |t: &Target| aside.iter().any(|(s, url, m)| s == ask.session && *url == t.url && *m == t.model);
+            let is_aside =
+                |t: &Target| aside.iter().any(|(s, url, m)| s == ask.session && *url == t.url && *m == t.model);
             let all = targets.iter().all(is_aside);
             targets.retain(|target| all || !is_aside(target));
         }
@@ -141,7 +142,12 @@ impl Client {
             match self.cooldowns.pause(place(&target), now) {
                 None => awake.push(target),
                 Some(pause) => {
-                    let said = format!("{} is left alone for {} s more after: {}", name(&target), pause.left.as_secs() + 1, pause.why);
+                    let said = format!(
+                        "{} is left alone for {} s more after: {}",
+                        name(&target),
+                        pause.left.as_secs() + 1,
+                        pause.why
+                    );
                     if shortest.as_ref().is_none_or(|(_, left)| pause.left < *left) {
                         shortest = Some((said, pause.left));
                     }
@@ -155,7 +161,13 @@ impl Client {
     }
 
     /// Asks one target after another until one answers or the bounds are reached.
-    async fn ask(&self, ask: &Ask<'_>, targets: Vec<Target>, handle: &Handle, calls: &mut Vec<Call>) -> Result<Completion, Vec<(String, Failure)>> {
+    async fn ask(
+        &self,
+        ask: &Ask<'_>,
+        targets: Vec<Target>,
+        handle: &Handle,
+        calls: &mut Vec<Call>,
+    ) -> Result<Completion, Vec<(String, Failure)>> {
         let clean = Clean::of(ask.request);
         let mut failures: Vec<(String, Failure)> = Vec::new();
         let mut left = ask.requests_max;
@@ -193,7 +205,10 @@ impl Client {
                 break;
             }
             if let Some(other) = queue.pop_front() {
-                unfit.push(target);
+                // What is no fault of the model says nothing about the next question.
+                if kind.cooldown(1).is_some() && !is_learned {
+                    unfit.push(target);
+                }
                 next = Some(other);
             } else if is_learned {
                 next = Some(target);
@@ -213,14 +228,23 @@ impl Client {
         Err(failures)
     }
 
-    async fn attempt(&self, ask: &Ask<'_>, clean: &Clean, target: &Arc<Target>, has_other: bool, handle: &Handle) -> Attempt {
+    async fn attempt(
+        &self,
+        ask: &Ask<'_>,
+        clean: &Clean,
+        target: &Arc<Target>,
+        has_other: bool,
+        handle: &Handle,
+    ) -> Attempt {
         let failed = |failure| Attempt { result: Err(failure), pieces: 0 };
         let now = Instant::now();
         let remaining = ask.deadline.saturating_duration_since(now);
         let share = if has_other { remaining / FIRST_SHARE.1 * FIRST_SHARE.0 } else { remaining };
         let limit = now + share;
         let call_limit = limit.min(now + target.timeout);
-        let guard = |kind| Failure::new(kind, if kind == Kind::TimedOut { "no answer within the time of this call" } else { "" });
+        let guard = |kind| {
+            Failure::new(kind, if kind == Kind::TimedOut { "no answer within the time of this call" } else { "" })
+        };
 
         if target.on == CompletionModel::MainOnPrefix {
             let Some(prefix) = ask.prefix else {
@@ -228,7 +252,10 @@ impl Client {
             };
             let dialect = ask.main.dialect.unwrap_or(Dialect::OpenAiChat);
             if target.api != Api::of(dialect) {
-                return failed(Failure::new(Kind::NoPrefix, "the endpoint speaks another dialect than the live request"));
+                return failed(Failure::new(
+                    Kind::NoPrefix,
+                    "the endpoint speaks another dialect than the live request",
+                ));
             }
             let spliced = match splice::append(prefix.body, target.api, &clean.instruction()) {
                 Ok(spliced) => spliced,
@@ -245,7 +272,8 @@ impl Client {
         let system_tokens = (self.count)(&clean.system);
         let fits = window == 0 || system_tokens.saturating_add((self.count)(&clean.prompt)) <= chunk::room(window);
         if fits {
-            let parcel = Parcel { target: target.clone(), body: clean.body(target, &clean.prompt), headers: Vec::new() };
+            let parcel =
+                Parcel { target: target.clone(), body: clean.body(target, &clean.prompt), headers: Vec::new() };
             let sent = send::guarded(self.sender.send(parcel, call_limit), limit, ask.cancelled).await;
             let result = sent.unwrap_or_else(|kind| Err(guard(kind)));
             return Attempt { result: result.and_then(|answer| not_longer(answer, clean.prompt.len())), pieces: 1 };
@@ -366,10 +394,8 @@ impl Summariser for Client {
         let learned = |target: &Target| Target { window: self.window(target), ..target.clone() };
         let prefix = prefix.map(learned);
         let apart = apart.map(learned);
-        let options = Options {
-            prefix: prefix.as_ref().map_err(String::as_str),
-            apart: apart.as_ref().map_err(|why| *why),
-        };
+        let options =
+            Options { prefix: prefix.as_ref().map_err(String::as_str), apart: apart.as_ref().map_err(|why| *why) };
         route::choose(&options, sizes, &self.prices)
     }
 

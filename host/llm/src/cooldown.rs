@@ -185,7 +185,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         Cooldowns::new(home.path()).failed(PLACE, &Failure::new(Kind::Auth, ""), 1_000);
         let other = Cooldowns::new(home.path());
-        assert_eq!(other.pause(PLACE, 1_000).unwrap(), Pause { left: Duration::from_secs(60), why: "key refused".into() });
+        assert_eq!(
+            other.pause(PLACE, 1_000).unwrap(),
+            Pause { left: Duration::from_secs(60), why: "key refused".into() }
+        );
         assert_eq!(seconds(&other, Place { model: "n", ..PLACE }, 1_000), 0);
         assert_eq!(seconds(&other, PLACE, 61_000), 0);
         other.clear(PLACE);
@@ -215,7 +218,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let cooldowns = Cooldowns::new(home.path());
         for (asked, want) in [(5, 60), (120, 120), (100_000, 900)] {
-            let failure = Failure { retry_after: Some(Duration::from_secs(asked)), ..Failure::new(Kind::RateLimited, "") };
+            let failure =
+                Failure { retry_after: Some(Duration::from_secs(asked)), ..Failure::new(Kind::RateLimited, "") };
             cooldowns.failed(PLACE, &failure, 0);
             assert_eq!(seconds(&cooldowns, PLACE, 0), want);
         }

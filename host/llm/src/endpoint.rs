@@ -443,9 +443,8 @@ fn reveal(secret: &Secret, env: &dyn Fn(&str) -> Option<String>) -> Result<Optio
 /// Returns whose model a name says it is.
 fn family(model: &str) -> Option<Vendor> {
     let model = model.to_ascii_lowercase();
-    let is_numbered = |letter: char| {
-        model.strip_prefix(letter).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
+    let is_numbered =
+        |letter: char| model.strip_prefix(letter).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     if model.starts_with("claude") {
         return Some(Vendor::Anthropic);
     }

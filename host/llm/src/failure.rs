@@ -285,7 +285,9 @@ pub(crate) fn is_markup(body: &str) -> bool {
 pub(crate) fn window_in(message: &str) -> Option<u64> {
     let message = message.to_ascii_lowercase();
     let is_window = |number: &u64| (WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX).contains(number);
-    for phrase in ["maximum context length", "context length", "context size", "context window", "n_ctx", "context limit"] {
+    for phrase in
+        ["maximum context length", "context length", "context size", "context window", "n_ctx", "context limit"]
+    {
         let Some(at) = message.find(phrase) else { continue };
         let rest = message.get(at + phrase.len()..).unwrap_or_default();
         // After a greater-than sign stands the limit; before it, what was too much.
@@ -330,8 +332,18 @@ mod tests {
             (413, "<html>too large</html>", Kind::Overflow, None),
             (400, r#"{"error":{"message":"Unknown parameter: 'x'"}}"#, Kind::BadRequest, None),
             (404, r#"{"error":{"message":"model not found"}}"#, Kind::BadRequest, None),
-            (400, r#"{"error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}"#, Kind::Quota, None),
-            (429, r#"{"error":{"code":"insufficient_quota","message":"You exceeded your current quota"}}"#, Kind::Quota, None),
+            (
+                400,
+                r#"{"error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}"#,
+                Kind::Quota,
+                None,
+            ),
+            (
+                429,
+                r#"{"error":{"code":"insufficient_quota","message":"You exceeded your current quota"}}"#,
+                Kind::Quota,
+                None,
+            ),
             (429, r#"{"error":{"message":"slow down"}}"#, Kind::RateLimited, None),
             (401, "", Kind::Auth, None),
             (403, r#"{"error":{"message":"Your input was flagged"}}"#, Kind::Refusal, None),

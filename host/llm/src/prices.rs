@@ -193,12 +193,20 @@ mod tests {
     fn the_file_of_the_home_folder_goes_first_and_a_bad_one_is_named() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join(FILE_NAME);
-        std::fs::write(&path, "date: 2027-01-01\nmodels:\n  gpt-5: {input: 9, output: 10}\n  mine: {input: 0, output: 0}\n")
-            .unwrap();
+        std::fs::write(
+            &path,
+            "date: 2027-01-01\nmodels:\n  gpt-5: {input: 9, output: 10}\n  mine: {input: 0, output: 0}\n",
+        )
+        .unwrap();
         let prices = Prices::load(home.path());
         assert_eq!((prices.find("gpt-5").unwrap().input, prices.date.as_str()), (9.0, "2027-01-01"));
         assert!(prices.find("mine").is_some() && prices.find("gpt-4o").is_some() && prices.problem.is_none());
-        for bad in ["models: 7", "date: x\nmodels:\n  a: {input: -1, output: 0}", "date: x\nmodels:\n  a: {input: .nan, output: 0}", "{"] {
+        for bad in [
+            "models: 7",
+            "date: x\nmodels:\n  a: {input: -1, output: 0}",
+            "date: x\nmodels:\n  a: {input: .nan, output: 0}",
+            "{",
+        ] {
             std::fs::write(&path, bad).unwrap();
             let prices = Prices::load(home.path());
             assert!(prices.problem.as_deref().is_some_and(|why| why.contains(FILE_NAME)), "{bad}");

@@ -77,8 +77,8 @@ fn on_prefix<'a>(target: &'a Target, sizes: &Sizes, basis: &Basis) -> Result<Way
     }
     let price = basis.main.at(prefix);
     let share = if sizes.is_cache_warm { price.read } else { price.write };
-    let cost = price.input * (share * prefix as f64 + price.write * INSTRUCTION_TOKENS as f64)
-        + price.output * summary as f64;
+    let cost =
+        price.input * (share * prefix as f64 + price.write * INSTRUCTION_TOKENS as f64) + price.output * summary as f64;
     let cache = if sizes.is_cache_warm { "warm" } else { "cold" };
     let words = format!("{} on its live prefix ({prefix} tokens, cache {cache}, {summary} written)", target.model);
     Ok(Way { target, on: CompletionModel::MainOnPrefix, cost, words })
@@ -95,7 +95,10 @@ fn on_its_own<'a>(target: &'a Target, sizes: &Sizes, basis: &Basis) -> Result<Wa
         let parts = material.div_ceil(room.saturating_sub(INSTRUCTION_TOKENS).max(1));
         if parts > chunk::PARTS_MAX as u64 {
             let model = &target.model;
-            return Err(format!("{model} has a window of {}, too small for {material} tokens in pieces", target.window));
+            return Err(format!(
+                "{model} has a window of {}, too small for {material} tokens in pieces",
+                target.window
+            ));
         }
         let notes = material / NOTES_SHARE;
         read = prompt.saturating_add(notes);

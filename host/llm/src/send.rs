@@ -58,7 +58,8 @@ impl Sender {
             return Err(Failure::new(Kind::Busy, &format!("{CONCURRENT_MAX} requests are under way")));
         };
         let late = || Failure::new(Kind::TimedOut, "");
-        let answer = tokio::time::timeout_at(deadline.into(), self.exchange(parcel)).await.unwrap_or_else(|_| Err(late()));
+        let answer =
+            tokio::time::timeout_at(deadline.into(), self.exchange(parcel)).await.unwrap_or_else(|_| Err(late()));
         answer.map_err(|failure| failure.without(key.as_ref().map(|key| key.reveal())))
     }
 

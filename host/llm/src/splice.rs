@@ -70,7 +70,10 @@ fn refuse(members: &Members<'_>) -> Result<(), String> {
         let format = if path.is_empty() { value } else { value.get(path).cloned().unwrap_or_default() };
         !format.is_null() && format.get("type").and_then(Value::as_str) != Some("text")
     };
-    if format("response_format", "") || format("text", "format") || format("output_config", "format") || format("output_format", "")
+    if format("response_format", "")
+        || format("text", "format")
+        || format("output_config", "format")
+        || format("output_format", "")
     {
         return Err("the live request asks for an answer in a fixed form".to_owned());
     }
@@ -151,7 +154,11 @@ fn closed(list: &str) -> Result<(), String> {
         }
         let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         if let Some(id) = text(&item, "call_id") {
-            if kind.ends_with("_output") { open.remove(&id) } else { open.insert(id) };
+            if kind.ends_with("_output") {
+                open.remove(&id)
+            } else {
+                open.insert(id)
+            };
         }
         for call in item.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             open.extend(text(call, "id"));
@@ -194,7 +201,9 @@ fn text_of(members: &Members<'_>, key: &str) -> Option<String> {
 fn span(body: &str, raw: &str) -> Result<Range<usize>, String> {
     let start = (raw.as_ptr() as usize).checked_sub(body.as_ptr() as usize);
     let range = start.and_then(|start| Some(start..start.checked_add(raw.len())?));
-    range.filter(|range| body.get(range.clone()) == Some(raw)).ok_or_else(|| "the live request cannot be read".to_owned())
+    range
+        .filter(|range| body.get(range.clone()) == Some(raw))
+        .ok_or_else(|| "the live request cannot be read".to_owned())
 }
 
 #[cfg(test)]

@@ -124,9 +124,7 @@ pub(super) fn stream(seen: &Seen, said: &Said<'_>) -> String {
             if let Some(call) = delta.get_mut("tool_calls").and_then(|calls| calls.get_mut(0)) {
                 call["index"] = json!(0);
             }
-            let chunk = |choices: Value, usage: Value| {
-                json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": seen.model(), "choices": choices, "usage": usage})
-            };
+            let chunk = |choices: Value, usage: Value| json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": seen.model(), "choices": choices, "usage": usage});
             let wants_usage = seen.json["stream_options"]["include_usage"] == json!(true);
             let mut events = vec![
                 chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), Value::Null),
@@ -187,5 +185,8 @@ pub(super) fn stream(seen: &Seen, said: &Said<'_>) -> String {
 }
 
 fn named(events: &[Value]) -> String {
-    events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())).collect()
+    events
+        .iter()
+        .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default()))
+        .collect()
 }

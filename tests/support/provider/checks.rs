@@ -32,7 +32,10 @@ pub(super) fn check(seen: &Seen, method: &str, key: Option<&str>, forbidden: &[S
     fault(seen.header(other).is_some(), "a key in a header of another API");
     for text in forbidden {
         fault(seen.body.contains(text.as_str()), "the body holds a text that must not leave");
-        fault(seen.headers.iter().any(|(_, value)| value.contains(text.as_str())), "a header holds a text that must not leave");
+        fault(
+            seen.headers.iter().any(|(_, value)| value.contains(text.as_str())),
+            "a header holds a text that must not leave",
+        );
     }
 
     let body = &seen.json;
@@ -64,7 +67,8 @@ pub(super) fn check(seen: &Seen, method: &str, key: Option<&str>, forbidden: &[S
     match body.get(key) {
         Some(Value::Array(messages)) => {
             let findings = judge::check(messages, dialect, body.get("system"));
-            problems.extend(findings.iter().filter(|finding| finding.is_error()).map(|f| format!("{}: {f}", seen.path)));
+            problems
+                .extend(findings.iter().filter(|finding| finding.is_error()).map(|f| format!("{}: {f}", seen.path)));
         }
         Some(Value::String(text)) if seen.api == Api::Responses && !text.is_empty() => {}
         _ => problems.push(format!("{}: {key} is no list", seen.path)),

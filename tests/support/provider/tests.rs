@@ -31,9 +31,24 @@ fn a_good_request_is_answered_and_remembered() {
 #[test]
 fn every_api_can_stream() {
     let bodies = [
-        ("/v1/chat/completions", "authorization: Bearer k", r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"a"}]}"#, "data: [DONE]"),
-        ("/v1/messages", "anthropic-version: 1\r\nx-api-key: k", r#"{"model":"m","stream":true,"max_tokens":9,"messages":[{"role":"user","content":"a"}]}"#, "event: message_stop"),
-        ("/v1/responses", "authorization: Bearer k", r#"{"model":"m","stream":true,"input":"a"}"#, "event: response.completed"),
+        (
+            "/v1/chat/completions",
+            "authorization: Bearer k",
+            r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"a"}]}"#,
+            "data: [DONE]",
+        ),
+        (
+            "/v1/messages",
+            "anthropic-version: 1\r\nx-api-key: k",
+            r#"{"model":"m","stream":true,"max_tokens":9,"messages":[{"role":"user","content":"a"}]}"#,
+            "event: message_stop",
+        ),
+        (
+            "/v1/responses",
+            "authorization: Bearer k",
+            r#"{"model":"m","stream":true,"input":"a"}"#,
+            "event: response.completed",
+        ),
     ];
     let provider = Provider::with("k", |_| Some(Reply::Answer("streamed".to_owned())));
     for (path, key, body, end) in bodies {
@@ -48,10 +63,25 @@ fn what_a_provider_would_refuse_is_a_problem() {
         ("/v1/chat/completions", "authorization: Bearer other", CHAT, "key"),
         ("/v1/chat/completions", "authorization: Bearer k", "{", "no JSON object"),
         ("/v1/chat/completions", "authorization: Bearer k", r#"{"model":"m","messages":[]}"#, "no_messages"),
-        ("/v1/chat/completions", "authorization: Bearer k", r#"{"model":"m","tool_choice":"none","messages":[{"role":"user","content":"a"}]}"#, "tool_choice"),
-        ("/v1/messages", "x-api-key: k", r#"{"model":"m","messages":[{"role":"user","content":"a"}]}"#, "max_tokens is missing"),
+        (
+            "/v1/chat/completions",
+            "authorization: Bearer k",
+            r#"{"model":"m","tool_choice":"none","messages":[{"role":"user","content":"a"}]}"#,
+            "tool_choice",
+        ),
+        (
+            "/v1/messages",
+            "x-api-key: k",
+            r#"{"model":"m","messages":[{"role":"user","content":"a"}]}"#,
+            "max_tokens is missing",
+        ),
         ("/v1/nowhere", "authorization: Bearer k", CHAT, "no path"),
-        ("/v1/chat/completions", "authorization: Bearer k", r#"{"model":"m","messages":[{"role":"user","content":"a secret"}]}"#, "must not leave"),
+        (
+            "/v1/chat/completions",
+            "authorization: Bearer k",
+            r#"{"model":"m","messages":[{"role":"user","content":"a secret"}]}"#,
+            "must not leave",
+        ),
     ];
     let provider = Provider::with("k", |_| Some(Reply::Answer("x".to_owned())));
     provider.forbid("secret");

@@ -21,7 +21,16 @@ fn odd_prompts_are_split_or_refused_but_never_lost() {
     let long_line = "ü".repeat(5_000);
     let lines = "a line of text\n".repeat(600);
     let blank = "\n".repeat(5_000);
-    for prompt in [long_line.as_str(), &lines, &blank, &format!("[USER]: {long_line}"), &format!("{blank}x"), "[A", "", "日本語\n\n日本語"] {
+    for prompt in [
+        long_line.as_str(),
+        &lines,
+        &blank,
+        &format!("[USER]: {long_line}"),
+        &format!("{blank}x"),
+        "[A",
+        "",
+        "日本語\n\n日本語",
+    ] {
         if let Some(parts) = split(prompt, 0, 4_000, bytes) {
             let whole = format!("{}{}{}", parts.before, parts.parts.concat(), parts.after);
             assert_eq!(whole.split_whitespace().collect::<String>(), prompt.split_whitespace().collect::<String>());

@@ -50,7 +50,11 @@ fn the_cheaper_way_is_chosen() {
 fn the_reason_has_the_numbers() {
     let known = route("claude-opus-5-5", "claude-opus-5-5", &sizes(100_000, 80_000, true)).unwrap();
     // 4 $ × (0.05 × 100,000 + 1.25 × 1,700) + 20 $ × 4,000, and 4 $ × 81,700 + 20 $ × 4,000, for a million.
-    for part in ["claude-opus-5-5 on its live prefix (100000 tokens, cache warm, 4000 written) costs $0.1085", "apart (81700 tokens read, 4000 written) $0.4068", "prices of 20"] {
+    for part in [
+        "claude-opus-5-5 on its live prefix (100000 tokens, cache warm, 4000 written) costs $0.1085",
+        "apart (81700 tokens read, 4000 written) $0.4068",
+        "prices of 20",
+    ] {
         assert!(known.reason.contains(part), "{}", known.reason);
     }
     let unknown = route("a", "b", &sizes(100_000, 80_000, true)).unwrap();
@@ -62,7 +66,9 @@ fn a_way_that_does_not_fit_is_left_out() {
     let small = target("a", "https://a.example/v1", 50_000);
     let large = target("b", "https://a.example/v1", 1_000_000);
     let prices = Prices::embedded();
-    let at = |prefix, apart| choose(&Options { prefix: Ok(prefix), apart: Ok(apart) }, &sizes(100_000, 80_000, true), &prices);
+    let at = |prefix, apart| {
+        choose(&Options { prefix: Ok(prefix), apart: Ok(apart) }, &sizes(100_000, 80_000, true), &prices)
+    };
     let route = at(&small, &large).unwrap();
     assert!(route.name == "b" && route.reason.contains("needs 105700 tokens of a window of 50000"), "{}", route.reason);
     // In pieces where nothing else is possible.

@@ -29,7 +29,9 @@ fn only_what_spoils_the_answer_is_changed() {
 #[test]
 fn anthropic_keeps_its_tool_choice_unless_it_forces_a_call() {
     let body = |choice: &str, limit: u32| {
-        format!(r#"{{"model":"m","max_tokens":{limit},"tools":[1],"tool_choice":{{"type":"{choice}"}},"messages":[{{"role":"user","content":"a"}}]}}"#)
+        format!(
+            r#"{{"model":"m","max_tokens":{limit},"tools":[1],"tool_choice":{{"type":"{choice}"}},"messages":[{{"role":"user","content":"a"}}]}}"#
+        )
     };
     let changed = |choice: &str| append(&body(choice, 9_000), Api::Messages, "Q").unwrap().body;
     assert!(changed("auto").contains(r#""tool_choice":{"type":"auto"}"#));
