@@ -3,10 +3,9 @@
 use crate::world::{KEY, MAIN_KEY, PATIENCE, World, outcomes, question};
 use engine_api::{Dialect, ErrorKind};
 use serde_json::json;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use support::provider::{Provider, Reply};
+use support::provider::{self, Provider, Reply};
 
 #[test]
 fn a_hanging_endpoint_costs_its_share_of_the_time_and_the_next_is_asked() {
@@ -85,12 +84,9 @@ fn one_request_allowed_is_one_request_made() {
 #[test]
 fn many_threads_share_four_requests() {
     const THREADS: usize = 8;
-    // The first four wait for each other, so four are under way at once.
-    let barrier = std::sync::Arc::new(AtomicBool::new(false));
-    let auxiliary = Provider::with(KEY, move |_| {
-        barrier.store(true, Ordering::Relaxed);
-        Some(Reply::Drip("slowly".to_owned(), false))
-    });
+    // Four wait for each other, so fewer at once would never be answered.
+    let barrier = Arc::new(provider::Barrier::new(4));
+    let auxiliary = Provider::with(KEY, move |_| Some(Reply::Together(barrier.clone(), "four".to_owned())));
     let world = World::new(&auxiliary);
     let client = world.client();
     let start = Barrier::new(THREADS);
@@ -103,10 +99,10 @@ fn many_threads_share_four_requests() {
                 })
             })
             .collect();
-        assert!(threads.into_iter().all(|thread| thread.join().unwrap() == "slowly"));
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap() == "four"));
     });
     assert_eq!(auxiliary.seen().len(), THREADS);
-    assert!(auxiliary.under_way_max() <= 4, "{}", auxiliary.under_way_max());
+    assert_eq!(auxiliary.under_way_max(), 4);
 }
 
 #[test]

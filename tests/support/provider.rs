@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+pub use tokio::sync::Barrier;
 
 /// A larger request is a fault of the test.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -72,6 +73,8 @@ pub enum Reply {
     Html,
     /// Answers with an event stream whether or not one was asked for.
     Stream(String),
+    /// Answers with a text once as many requests are under way as the barrier wants.
+    Together(Arc<Barrier>, String),
     /// Answers with a text, a few bytes at a time, and never ends if told so.
     Drip(String, bool),
 }
@@ -266,6 +269,10 @@ async fn perform(reply: Reply, seen: &Seen) -> io::Result<Response<Body>> {
         Reply::Answer(answer) => said(bodies::Said::text(&answer)),
         Reply::Counted(answer, prompt_tokens, answer_tokens) => {
             said(bodies::Said { prompt_tokens, answer_tokens, ..bodies::Said::text(&answer) })
+        }
+        Reply::Together(barrier, answer) => {
+            barrier.wait().await;
+            said(bodies::Said::text(&answer))
         }
         Reply::Status(status, body, headers) => Ok(respond(status, headers, body)),
         Reply::Overflow(window) => Ok(respond(400, Vec::new(), bodies::overflow(seen.api, window))),

@@ -205,7 +205,10 @@ impl Client {
                 break;
             }
             if let Some(other) = queue.pop_front() {
-                unfit.push(target);
+                // What is no fault of the model says nothing about the next question.
+                if kind.cooldown(1).is_some() && !is_learned {
+                    unfit.push(target);
+                }
                 next = Some(other);
             } else if is_learned {
                 next = Some(target);

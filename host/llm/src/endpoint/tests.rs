@@ -16,29 +16,39 @@ fn resolve(settings: (Provider, &str, &str), env: &[&str], main: (&str, Dialect,
     Ok(format!("{:?} {} {} {key}", target.api, target.url, target.model))
 }
 
+/// Settings, environment, conversation, and what is found; `!` begins what is said if nothing is.
+type Case = (
+    (Provider, &'static str, &'static str),
+    &'static [&'static str],
+    (&'static str, Dialect, &'static str),
+    &'static str,
+);
+
 #[test]
 fn endpoints_are_found_as_people_expect() {
     use Dialect::{Anthropic as A, OpenAiChat as O, Responses as R};
     let gpt = ("gpt-5", O, "");
     let claude = ("claude-opus-5", A, "");
-    let (openai, anthropic, router) = ("OPENAI_API_KEY=ko", "ANTHROPIC_API_KEY=ka", "OPENROUTER_API_KEY=kr");
+    const OPENAI: &str = "OPENAI_API_KEY=ko";
+    const ANTHROPIC: &str = "ANTHROPIC_API_KEY=ka";
+    const ROUTER: &str = "OPENROUTER_API_KEY=kr";
     let auto = (Provider::Auto, "", "");
-    let cases: Vec<((Provider, &str, &str), &[&str], (&str, Dialect, &str), &str)> = vec![
-        (auto, &[openai, anthropic], gpt, "Chat https://api.openai.com/v1/chat/completions gpt-5 ko"),
-        (auto, &[openai, anthropic], claude, "Messages https://api.anthropic.com/v1/messages claude-opus-5 ka"),
-        (auto, &[openai], ("gpt-5", R, ""), "Responses https://api.openai.com/v1/responses gpt-5 ko"),
-        (auto, &[router], claude, "Chat https://openrouter.ai/api/v1/chat/completions anthropic/claude-opus-5 kr"),
-        (auto, &[router, openai], ("x/y", O, ""), "Chat https://openrouter.ai/api/v1/chat/completions x/y kr"),
+    let cases: Vec<Case> = vec![
+        (auto, &[OPENAI, ANTHROPIC], gpt, "Chat https://api.openai.com/v1/chat/completions gpt-5 ko"),
+        (auto, &[OPENAI, ANTHROPIC], claude, "Messages https://api.anthropic.com/v1/messages claude-opus-5 ka"),
+        (auto, &[OPENAI], ("gpt-5", R, ""), "Responses https://api.openai.com/v1/responses gpt-5 ko"),
+        (auto, &[ROUTER], claude, "Chat https://openrouter.ai/api/v1/chat/completions anthropic/claude-opus-5 kr"),
+        (auto, &[ROUTER, OPENAI], ("x/y", O, ""), "Chat https://openrouter.ai/api/v1/chat/completions x/y kr"),
         (
             auto,
             &["NOUS_API_KEY=kn"],
             ("x/y", O, ""),
             "Chat https://inference-api.nousresearch.com/v1/chat/completions x/y kn",
         ),
-        (auto, &[anthropic], ("gpt-5", O, "anthropic"), "! no model"),
-        (auto, &[openai], claude, "! ANTHROPIC_API_KEY is not set"),
+        (auto, &[ANTHROPIC], ("gpt-5", O, "anthropic"), "! no model"),
+        (auto, &[OPENAI], claude, "! ANTHROPIC_API_KEY is not set"),
         (auto, &[], gpt, "! OPENAI_API_KEY is not set"),
-        (auto, &[openai], ("", O, ""), "! no model is named"),
+        (auto, &[OPENAI], ("", O, ""), "! no model is named"),
         (
             auto,
             &["OPENAI_BASE_URL=http://localhost:1/v1"],
@@ -47,46 +57,46 @@ fn endpoints_are_found_as_people_expect() {
         ),
         (
             auto,
-            &[anthropic, "ANTHROPIC_BASE_URL=http://p:1"],
+            &[ANTHROPIC, "ANTHROPIC_BASE_URL=http://p:1"],
             claude,
             "Messages http://p:1/v1/messages claude-opus-5 ka",
         ),
         (
             (Provider::OpenAi, "gpt-5-mini", ""),
-            &[openai],
+            &[OPENAI],
             claude,
             "Chat https://api.openai.com/v1/chat/completions gpt-5-mini ko",
         ),
-        ((Provider::OpenAi, "", ""), &[openai], claude, "! no model"),
+        ((Provider::OpenAi, "", ""), &[OPENAI], claude, "! no model"),
         (
             (Provider::OpenRouter, "", ""),
-            &[router],
+            &[ROUTER],
             gpt,
             "Chat https://openrouter.ai/api/v1/chat/completions openai/gpt-5 kr",
         ),
         (
             (Provider::Anthropic, "claude-haiku-4-5", ""),
-            &[anthropic],
+            &[ANTHROPIC],
             gpt,
             "Messages https://api.anthropic.com/v1/messages claude-haiku-4-5 ka",
         ),
         (
             (Provider::Main, "gpt-5-mini", ""),
-            &[openai],
+            &[OPENAI],
             gpt,
             "Chat https://api.openai.com/v1/chat/completions gpt-5-mini ko",
         ),
-        ((Provider::Custom, "m", ""), &[openai], gpt, "! no base_url"),
+        ((Provider::Custom, "m", ""), &[OPENAI], gpt, "! no base_url"),
         // No key of a vendor goes to an address that the vendor was not named for.
         (
             (Provider::Auto, "m", "http://h:1/v1/"),
-            &[openai, anthropic, router],
+            &[OPENAI, ANTHROPIC, ROUTER],
             gpt,
             "Chat http://h:1/v1/chat/completions m no key",
         ),
-        ((Provider::OpenAi, "m", "http://h:1/v1"), &[openai], gpt, "Chat http://h:1/v1/chat/completions m ko"),
+        ((Provider::OpenAi, "m", "http://h:1/v1"), &[OPENAI], gpt, "Chat http://h:1/v1/chat/completions m ko"),
         ((Provider::Auto, "m", "https://h/anthropic"), &[], gpt, "Messages https://h/anthropic/v1/messages m no key"),
-        ((Provider::Anthropic, "m", "https://h/v1"), &[anthropic], gpt, "Messages https://h/v1/messages m ka"),
+        ((Provider::Anthropic, "m", "https://h/v1"), &[ANTHROPIC], gpt, "Messages https://h/v1/messages m ka"),
         ((Provider::Auto, "m", "http://h/v1/chat/completions"), &[], gpt, "Chat http://h/v1/chat/completions m no key"),
         ((Provider::Auto, "m", "ftp://h"), &[], gpt, "! must begin with http"),
         ((Provider::Auto, "m", "no address"), &[], gpt, "! cannot be used"),
