@@ -101,6 +101,7 @@ fn page() -> (String, host_core::Receipt) {
     let home = tempfile::tempdir().unwrap();
     let mut config = Config::default();
     config.compression.tail_mode = TailMode::Legacy;
+    config.compression.target_ratio = 0.30;
     let body = json!({ "model": "gpt-5", "messages": conversation() }).to_string();
     let options =
         Options { session_id: "example".to_owned(), context_length: Some(200_000), force: true, ..Options::default() };
@@ -112,7 +113,7 @@ fn page() -> (String, host_core::Receipt) {
 
     let mut out = String::from(
         "# Before and after\n\n\
-         A session of a coding agent, compacted by the built-in engine with `compression.tail_mode: legacy` for a window of\n\
+         A session of a coding agent, compacted by the built-in engine with `tail_mode: legacy` and `target_ratio: 0.3` for a window of\n\
          200,000 tokens and without a model. The page is rendered from that compaction by `cargo test -p host-tests --test\n\
          parity`.\n\n",
     );
