@@ -48,7 +48,7 @@ impl Host {
 
 impl HostServices for Host {
     fn complete(&self, request: &CompletionRequest) -> Result<Completion, EngineError> {
-        let prompt = if self.redacts { host_redact::redact(&request.prompt) } else { String::new() };
+        let prompt = if self.redacts { host_redact::redact(&request.prompt).into_owned() } else { String::new() };
         black_box(prompt.len());
         let text = self.answer.clone().ok_or_else(|| EngineError::unsupported("a completion"))?;
         let mut completion = Completion::default();

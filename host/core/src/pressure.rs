@@ -50,10 +50,12 @@ impl Pressure {
         Pressure { report: Some(Report { reported, counted }), ..Pressure::default() }
     }
 
-    /// Returns how large the next request is: the last report and what we count since, or our own count.
+    /// Returns how large the next request is: the last report and what we count since, or what is expected of our own
+    /// count.
     ///
-    /// `scale` turns our count of what was added into the provider's.
-    pub fn prompt_tokens(&self, counted: PromptTokens, scale: &dyn Fn(u64) -> u64) -> PromptTokens {
+    /// `expected` is the whole request in the provider's tokens as far as they are known, `scale` turns our count of what
+    /// was added into them.
+    pub fn prompt_tokens(&self, counted: PromptTokens, expected: u64, scale: &dyn Fn(u64) -> u64) -> PromptTokens {
         match self.report {
             Some(report) => {
                 let added = scale(counted.count.saturating_sub(report.counted));
@@ -61,7 +63,7 @@ impl Pressure {
                 let count = report.reported.saturating_add(added).saturating_sub(removed);
                 PromptTokens { count, basis: Basis::Reported }
             }
-            None => PromptTokens { count: scale(counted.count), ..counted },
+            None => PromptTokens { count: expected, ..counted },
         }
     }
 

@@ -17,7 +17,7 @@ use host_core::receipt::Receipt;
 use host_core::summariser::{MainModel, Offline, Summariser};
 use host_core::{Pressure, Session};
 use host_registry::{BUILTIN_NAME, GuardedSession, Registry, Resolved};
-use host_tokens::Counter;
+use host_tokens::{Calibration, Counter};
 use host_wire::Document;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,6 +84,7 @@ pub struct LiveSession {
     pub(crate) log: Arc<Mutex<Vec<String>>>,
     pub(crate) data_dir: PathBuf,
     pub(crate) pressure: Pressure,
+    calibration: Calibration,
     pub(crate) is_compacted: bool,
     pub(crate) cancelled: Arc<AtomicBool>,
     answered: Option<Instant>,
@@ -139,6 +140,11 @@ impl LiveSession {
             .filter(|&reported| Pressure::is_possible(reported, session.tokens()))
             .map_or_else(Pressure::default, |reported| Pressure::reported(reported, session.tokens()));
 
+        let mut calibration = Calibration::new(counter.basis());
+        if let Some(reported) = options.reported_tokens {
+            calibration.observe(session.tokens(), reported);
+        }
+
         let mut model = ModelInfo::default();
         model.dialect = Some(dialect);
         fill(&mut model, model_name, &config.model.provider, &budgets);
@@ -175,6 +181,7 @@ impl LiveSession {
             state: Arc::default(),
             log: Arc::default(),
             pressure,
+            calibration,
             is_compacted: false,
             cancelled: Arc::default(),
             answered: None,
@@ -244,7 +251,23 @@ impl LiveSession {
     /// Returns how large the next request is.
     pub fn prompt_tokens(&self) -> PromptTokens {
         let counted = PromptTokens { count: self.session.tokens(), basis: self.counted_basis() };
-        self.pressure.prompt_tokens(counted, &|tokens| tokens)
+        let calibration = &self.calibration;
+        if !calibration.is_calibrated() {
+            return self.pressure.prompt_tokens(counted, counted.count, &|tokens| tokens);
+        }
+        // Tokens are far below 2^52, so nothing is lost in the product.
+        let scale = |tokens: u64| (tokens as f64 * calibration.factor()) as u64;
+        self.pressure.prompt_tokens(counted, calibration.apply(counted.count), &scale)
+    }
+
+    /// Turns a target in the provider's tokens into one in ours, never into a larger one.
+    fn in_our_count(&self, target_tokens: u64, prompt_tokens: u64) -> u64 {
+        let by_report = self.pressure.in_our_count(target_tokens, prompt_tokens);
+        let left = target_tokens.saturating_sub(self.calibration.overhead());
+        if !self.calibration.is_calibrated() || left == 0 {
+            return by_report;
+        }
+        by_report.min((left as f64 / self.calibration.factor().max(1.0)) as u64)
     }
 
     pub(crate) fn counted_basis(&self) -> Basis {
@@ -287,7 +310,7 @@ impl LiveSession {
                 // The provider's count and ours differ; what must shrink is what we count.
                 let counted = self.session.tokens();
                 let target_tokens =
-                    self.pressure.in_our_count(target_tokens, prompt_tokens.count).min(counted.saturating_sub(1));
+                    self.in_our_count(target_tokens, prompt_tokens.count).min(counted.saturating_sub(1));
                 receipt.trigger = Some(trigger);
                 receipt.reason = reason;
                 receipt.target_tokens = target_tokens;
@@ -302,6 +325,7 @@ impl LiveSession {
     /// Usage that was not reported is all zeros.
     pub fn record(&mut self, usage: &Usage) {
         self.answered = Some(Instant::now());
+        self.calibration.observe(self.session.tokens(), usage.prompt_tokens);
         self.pressure.measured(usage.prompt_tokens, self.session.tokens(), self.budgets.threshold_tokens);
         let (usage, services) = (usage.clone(), self.services(CALL_SECONDS_MAX, Completions::none()));
         // A failure costs the engine a strike and the conversation nothing.
@@ -324,6 +348,7 @@ impl LiveSession {
         }
         self.set_budgets(model.to_owned(), context_length);
         self.pressure.reset();
+        self.calibration = Calibration::new(self.counter.basis());
         self.answered = None;
     }
 

@@ -104,8 +104,11 @@ fn row(name: &str, unit: &str, ours: f64, peer: Option<f64>, goal: String, met: 
     println!("{row}");
 }
 
+/// A name, and a text of so many bytes.
+type Hostile = (&'static str, Box<dyn Fn(usize) -> String>);
+
 /// Texts that are slow, or fatal, to count without care, each made to a length.
-fn hostile() -> Vec<(&'static str, Box<dyn Fn(usize) -> String>)> {
+fn hostile() -> Vec<Hostile> {
     fn repeat(unit: &'static str) -> Box<dyn Fn(usize) -> String> {
         Box::new(move |bytes| unit.repeat(bytes / unit.len()))
     }

@@ -7,11 +7,14 @@ use serde::Deserialize;
 const CUT_TOKENS_MAX: u32 = 1;
 const CUT_BYTES: usize = 16 * 1024;
 
+/// A snippet, from which character to which, and how often it is repeated.
+type Piece = (usize, usize, usize, usize);
+
 #[derive(Deserialize)]
 struct Stored {
     made_with: String,
     snippets: Vec<(String, String)>,
-    cases: Vec<(u32, u32, Vec<(usize, usize, usize, usize)>)>,
+    cases: Vec<(u32, u32, Vec<Piece>)>,
     long: Vec<(u32, u32, usize, usize)>,
 }
 
@@ -21,8 +24,8 @@ fn stored() -> Stored {
 }
 
 impl Stored {
-    fn text(&self, parts: &[(usize, usize, usize, usize)]) -> String {
-        let part = |(snippet, from, to, times): &(usize, usize, usize, usize)| {
+    fn text(&self, parts: &[Piece]) -> String {
+        let part = |(snippet, from, to, times): &Piece| {
             let chars: String = self.snippets[*snippet].1.chars().skip(*from).take(to - from).collect();
             chars.repeat(*times)
         };

@@ -19,7 +19,7 @@ fn the_state_machine_of_hermes_is_walked() {
     let mut pressure = Pressure::default();
     assert_eq!(pressure.blocks(THRESHOLD), None);
     pressure.measured(THRESHOLD + 10, THRESHOLD + 10, THRESHOLD);
-    assert_eq!(pressure.prompt_tokens(counted(THRESHOLD + 10), &same).count, THRESHOLD + 10);
+    assert_eq!(pressure.prompt_tokens(counted(THRESHOLD + 10), THRESHOLD + 10, &same).count, THRESHOLD + 10);
     for _ in 0..2 {
         // Our own count sees an effect, the provider's report none.
         pressure.compacted(THRESHOLD + 10, THRESHOLD / 2, THRESHOLD);
@@ -42,13 +42,13 @@ fn the_state_machine_of_hermes_is_walked() {
 #[test]
 fn a_report_and_what_came_since_are_the_size() {
     let mut pressure = Pressure::default();
-    assert_eq!(pressure.prompt_tokens(counted(10_000), &same), counted(10_000));
+    assert_eq!(pressure.prompt_tokens(counted(10_000), 10_000, &same), counted(10_000));
     pressure.measured(13_000, 10_000, THRESHOLD);
     let reported = |count| PromptTokens { count, basis: Basis::Reported };
-    assert_eq!(pressure.prompt_tokens(counted(10_000), &same), reported(13_000));
+    assert_eq!(pressure.prompt_tokens(counted(10_000), 10_000, &same), reported(13_000));
     let scale = |count: u64| count * 13 / 10;
-    assert_eq!(pressure.prompt_tokens(counted(11_000), &scale), reported(14_300));
-    assert_eq!(pressure.prompt_tokens(counted(9_000), &scale), reported(11_700), "a rewind takes away");
+    assert_eq!(pressure.prompt_tokens(counted(11_000), 11_000, &scale), reported(14_300));
+    assert_eq!(pressure.prompt_tokens(counted(9_000), 9_000, &scale), reported(11_700), "a rewind takes away");
 }
 
 #[test]
@@ -56,10 +56,10 @@ fn a_missing_or_impossible_report_is_none() {
     let mut pressure = Pressure::default();
     for lie in [0, 1, 33_000] {
         pressure.measured(lie, 100_000, THRESHOLD);
-        assert_eq!(pressure.prompt_tokens(counted(100_000), &same), counted(100_000), "{lie}");
+        assert_eq!(pressure.prompt_tokens(counted(100_000), 100_000, &same), counted(100_000), "{lie}");
     }
     pressure.measured(34_000, 100_000, THRESHOLD);
-    assert_eq!(pressure.prompt_tokens(counted(100_000), &same).count, 34_000);
+    assert_eq!(pressure.prompt_tokens(counted(100_000), 100_000, &same).count, 34_000);
 }
 
 #[test]

@@ -7,9 +7,12 @@ const MISS_MAX: f64 = 0.03;
 /// Reports that are heard before expectations are judged.
 const TURNS: usize = 3;
 
-/// Every session's calls in order; nothing where it was compacted. How they were made stands in `usage/extract.py`.
-fn sessions() -> Vec<(String, Vec<Option<(u64, u64)>>)> {
-    let mut sessions: Vec<(String, Vec<Option<(u64, u64)>>)> = Vec::new();
+/// Counted and reported tokens of each call; nothing where the session was compacted.
+type Turns = Vec<Option<(u64, u64)>>;
+
+/// Every session's calls in order. How they were made stands in `usage/extract.py`.
+fn sessions() -> Vec<(String, Turns)> {
+    let mut sessions: Vec<(String, Turns)> = Vec::new();
     for line in include_str!("../../tests/usage/turns.tsv").lines().skip(1) {
         let mut fields = line.split('\t');
         let mut field = || fields.next().expect("three fields a line");
