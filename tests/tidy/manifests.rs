@@ -46,13 +46,14 @@ const FIXTURE_ENGINES: &str = "tests/fixture-engines/*";
 const TESTS: &str = "host-tests";
 
 /// Crates that cost much to build or to trust, and the only crates that may name them.
-const HOMES: [(&str, &[&str]); 11] = [
+const HOMES: [(&str, &[&str]); 12] = [
     ("abi_stable", &["engine-api", "host-registry"]),
     ("libloading", &["host-registry"]),
     ("inventory", &["host-registry"]),
     ("object", &["host-registry"]),
     ("serde_yaml", &["host-config", "host-llm", "host-registry"]),
     ("yaml-edit", &["host-config", "host-registry"]),
+    ("tiktoken", &["host-tokens"]),
     ("tiktoken-rs", &["host-tokens"]),
     ("clap", &["host-cli", "xtask"]),
     ("flate2", &["host-import"]),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 const CUT_TOKENS_MAX: u32 = 1;
 const CUT_BYTES: usize = 16 * 1024;
 
-/// A snippet, from which character to which, and how often it is repeated.
+/// Characters from..to of a snippet, repeated.
 type Piece = (usize, usize, usize, usize);
 
 #[derive(Deserialize)]

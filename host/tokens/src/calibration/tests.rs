@@ -7,12 +7,12 @@ const MISS_MAX: f64 = 0.03;
 /// Reports that are heard before expectations are judged.
 const TURNS: usize = 3;
 
-/// Counted and reported tokens of each call; nothing where the session was compacted.
-type Turns = Vec<Option<(u64, u64)>>;
+/// What a call counted and what was reported for it; nothing where the session was compacted.
+type Turn = Option<(u64, u64)>;
 
 /// Every session's calls in order. How they were made stands in `usage/extract.py`.
-fn sessions() -> Vec<(String, Turns)> {
-    let mut sessions: Vec<(String, Turns)> = Vec::new();
+fn sessions() -> Vec<(String, Vec<Turn>)> {
+    let mut sessions: Vec<(String, Vec<Turn>)> = Vec::new();
     for line in include_str!("../../tests/usage/turns.tsv").lines().skip(1) {
         let mut fields = line.split('\t');
         let mut field = || fields.next().expect("three fields a line");
@@ -28,7 +28,7 @@ fn sessions() -> Vec<(String, Turns)> {
 
 /// The misses of a session after its first turns. The call after a compaction is heard and not judged: a transcript does
 /// not say what else its client sent with the summary.
-fn misses(turns: &[Option<(u64, u64)>]) -> Vec<f64> {
+fn misses(turns: &[Turn]) -> Vec<f64> {
     let mut calibration = Calibration::new(Basis::Proxy);
     let mut misses = Vec::new();
     let (mut heard, mut was_compacted) = (0, false);

@@ -42,6 +42,19 @@ fn a_cached_count_equals_the_first_one() {
 }
 
 #[test]
+fn threads_that_count_at_once_agree() {
+    let texts: Vec<String> =
+        (0..200).map(|at| format!("text {at} of many, counted by every thread at once 汉字").repeat(5)).collect();
+    let all = || texts.iter().map(|text| o200k(text)).collect::<Vec<u32>>();
+    let counts: Vec<Vec<u32>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(all)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let right: Vec<u32> = texts.iter().map(|text| Vocabulary::O200k.count(text)).collect();
+    assert!(counts.iter().all(|one| *one == right));
+}
+
+#[test]
 fn the_model_decides_the_vocabulary_and_the_basis() {
     let seen = |model: &str| {
         let counter = Counter::for_model(model);
