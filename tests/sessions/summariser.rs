@@ -1,6 +1,7 @@
 //! Summaries by a model: what is asked and what leaves, and what happens when the model fails in each way there is.
 
 use crate::agent::{Agent, Provider as Upstream, TAILS, Turn, text};
+use engine_api::CompletionModel;
 use host_config::{Config, Provider as Whose, Secret};
 use host_core::receipt::Receipt;
 use host_llm::Client;
@@ -230,4 +231,35 @@ fn an_abort_leaves_the_conversation_as_it_is_but_never_a_full_window() {
         assert_eq!(agent.tool(&text(step, 1_000)), Turn::Answered, "{:#?}", agent.last());
     }
     assert!(agent.compactions() >= 1, "with the window nearly full a summary without a model is better than none");
+}
+
+#[test]
+fn with_a_warm_cache_the_conversations_own_model_is_asked_on_the_live_request() {
+    let (own, home) =
+        (Provider::with("the-main-key", |_| Some(Reply::Counted(SUMMARY.to_owned(), 27_000, 60))), home());
+    let url = own.openai_url();
+    let env = move |name: &str| match name {
+        "OPENAI_API_KEY" => Some("the-main-key".to_owned()),
+        "OPENAI_BASE_URL" => Some(url.clone()),
+        _ => None,
+    };
+    let client = Client::new(&Config::default(), home.path(), &env);
+    let mut agent =
+        Agent::new(Upstream { window: 32_000, ..Upstream::default() }, TAILS[0], |_| {}).asking(Arc::new(client));
+    let receipt = compacted(&mut agent);
+    assert_eq!((receipt.calls.len(), receipt.calls[0].on), (1, CompletionModel::MainOnPrefix), "{receipt:#?}");
+    assert!(
+        receipt.summariser.contains("on its live prefix") && receipt.summariser.contains("cache warm"),
+        "{}",
+        receipt.summariser
+    );
+    assert_eq!(receipt.fallbacks, Vec::<String>::new(), "{receipt:#?}");
+    let seen = own.seen();
+    let sent = seen[0].json["messages"].as_array().unwrap();
+    assert_eq!(sent.len(), receipt.messages_before + 1, "the instruction is one message behind the conversation");
+    let said = agent.live.session().transcript.iter().take(receipt.messages_before);
+    for message in said {
+        assert!(seen[0].body.contains(&message.raw), "the live request keeps its bytes: {}", message.raw);
+    }
+    assert!(agent.live.write().unwrap().contains("which is off by one"));
 }

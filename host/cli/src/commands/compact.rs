@@ -115,6 +115,9 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
     if !args.offline {
         let env = |name: &str| std::env::var(name).ok();
         let client = host_llm::Client::new(&place.config, &place.home, &env);
+        if let Some(problem) = &client.prices().problem {
+            ui.warn(problem);
+        }
         live = live.with_summariser(std::sync::Arc::new(client));
     }
     let fallback_hint = live.resolved().fallback.as_ref().map(|fault| fault.hint.clone()).unwrap_or_default();
