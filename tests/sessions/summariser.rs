@@ -263,3 +263,18 @@ fn with_a_warm_cache_the_conversations_own_model_is_asked_on_the_live_request() 
     }
     assert!(agent.live.write().unwrap().contains("which is off by one"));
 }
+
+#[test]
+fn a_secret_beside_a_cut_does_not_leave_either() {
+    for tail in TAILS {
+        let (provider, home) = (always(Reply::Answer(SUMMARY.to_owned())), home());
+        let password = "Pw9xK3vQ7zLm2";
+        provider.forbid(password);
+        let mut agent = agent(&provider.openai_url(), home.path(), tail, |_| {});
+        agent.tool(&text(98, 300));
+        let lines: Vec<String> = (0..300).map(|host| format!("postgres://u:{password}@h{host}")).collect();
+        agent.tool(&lines.join("\n"));
+        compacted(&mut agent);
+        assert_eq!(provider.seen().len(), 1);
+    }
+}

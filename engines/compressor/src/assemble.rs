@@ -39,6 +39,9 @@ pub(crate) fn propose(
     let cost = |position: usize| old.cost(conversation, position);
     let found = boundaries(conversation, &units, &cost, &budget, settings, request);
 
+    // The exchanges that a person asked to keep stay as they are, large results and all, as long as there is room.
+    let old = old.before(found.exchanges_start);
+
     let mut layout = Layout::new(*conversation);
     layout.cover(found.regions.middle.clone());
     found.regions.gaps.iter().for_each(|gap| layout.cover(gap.clone()));

@@ -20,6 +20,8 @@ pub(crate) struct Old {
     pub(crate) end: usize,
     /// Before this one the large ones do; no smaller than `end`.
     pub(crate) large_end: usize,
+    /// From this one on no copy of an equal result becomes a line.
+    whole_from: usize,
 }
 
 impl Old {
@@ -41,7 +43,12 @@ impl Old {
             TailMode::Legacy => end,
             TailMode::Lean => newest_rounds(conversation).max(end),
         };
-        Old { end, large_end }
+        Old { end, large_end, whole_from: conversation.len() }
+    }
+
+    /// Leaves everything from this position on as it is.
+    pub(crate) fn before(self, position: usize) -> Old {
+        Old { end: self.end.min(position), large_end: self.large_end.min(position), whole_from: position }
     }
 
     /// Estimates what a message comes to once it is pruned.
@@ -106,6 +113,9 @@ pub(crate) fn shorten(
     // Only where the newer copy stays whole, or the line would point at nothing.
     let whole: Vec<usize> = kept.into_iter().filter(|position| !layout.has_new_text(*position)).collect();
     let line = |(message, part): (usize, usize)| {
+        if message >= old.whole_from {
+            return None;
+        }
         let text = duplicate_line(conversation.get(message)?.part(part)?.text());
         Some(Rewrite { message, part, text })
     };

@@ -36,6 +36,15 @@ pub(crate) const NAMES: &[(&str, Says)] = &[
     ("passphrase", Says::Value(Kind::Password)),
     ("pwd", Says::Value(Kind::Password)),
     ("pass", Says::Value(Kind::Password)),
+    ("passwort", Says::Value(Kind::Password)),
+    ("contraseña", Says::Value(Kind::Password)),
+    ("senha", Says::Value(Kind::Password)),
+    ("mot de passe", Says::Value(Kind::Password)),
+    ("пароль", Says::Value(Kind::Password)),
+    ("密码", Says::Value(Kind::Password)),
+    ("密碼", Says::Value(Kind::Password)),
+    ("パスワード", Says::Value(Kind::Password)),
+    ("비밀번호", Says::Value(Kind::Password)),
     ("secret", Says::Value(Kind::Secret)),
     ("credential", Says::Value(Kind::Secret)),
     ("private_key", Says::Value(Kind::Secret)),
@@ -113,7 +122,7 @@ impl Named {
             Says::Cookies => self.cookies(text, word.end, found),
             Says::Code => code(text, word, found),
             Says::Header => {
-                let from = value_start(bytes, word.end, false)?;
+                let from = value_start(bytes, word.end, false, false)?;
                 let (range, _) = self.value(text, from)?;
                 let value = text.get(range.clone())?;
                 // `Basic abc`, or the value alone.
@@ -139,7 +148,8 @@ impl Named {
                     return None;
                 }
                 let is_bare = is_option(bytes, word.start) || is_netrc(bytes, word.start, kind);
-                let from = value_start(bytes, name_end, is_bare)?;
+                let is_tag = word.start.checked_sub(1).and_then(|at| bytes.get(at)) == Some(&b'<');
+                let from = value_start(bytes, name_end, is_bare, is_tag)?;
                 let (range, is_quoted) = self.value(text, from)?;
                 let value = text.get(range.clone())?;
                 // `"password": 12345678` is a number of JSON, and a mask in its place would be none.
@@ -340,7 +350,7 @@ fn name_end(bytes: &[u8], at: usize, kind: Kind) -> Option<usize> {
 }
 
 /// Returns where the value begins after a name: behind `=`, `:`, `=>`, `:=`, and for a bare name behind a blank.
-fn value_start(bytes: &[u8], name_end: usize, is_bare: bool) -> Option<usize> {
+fn value_start(bytes: &[u8], name_end: usize, is_bare: bool, is_tag: bool) -> Option<usize> {
     let mut at = name_end;
     // The quote that closes a quoted name, escaped or not, or the bracket of `headers["x"]`.
     let slashes = bytes.get(at..)?.iter().take(8).take_while(|byte| **byte == b'\\').count();
@@ -358,6 +368,11 @@ fn value_start(bytes: &[u8], name_end: usize, is_bare: bool) -> Option<usize> {
         [b'=', b'>', ..] | [b':', b'=', ..] => 2,
         [b':', b':', ..] => return None,
         [b'=', ..] | [b':', ..] => 1,
+        // The full-width colon.
+        [0xef, 0xbc, 0x9a, ..] => 3,
+        // `<password>...</password>`, and `the password is ...`.
+        [b'>', ..] if is_tag => 1,
+        [b'i', b's', b' ', ..] if after > at => 3,
         // `%3D` is an equals sign in an address.
         [b'%', b'3', b'D' | b'd', ..] => 3,
         _ if is_bare && after > at => 0,

@@ -137,6 +137,10 @@ fn named(rng: &mut Rng) -> Vec<Secret> {
         put("password", "machine api.example.org login ann password {}", mixed(rng, ALNUM, 16));
         put("password", "spring.datasource.password={}", mixed(rng, ALNUM, 12));
         put("password", "SMTP_PASS={}", mixed(rng, ALNUM, 15));
+        put("password", "<password>{}</password>", mixed(rng, ALNUM, 14));
+        put("password", "The ssh_password is {}, please use it.", mixed(rng, ALNUM, 14));
+        put("password", "密码：{}", mixed(rng, ALNUM, 14));
+        put("password", "пароль: {}", mixed(rng, ALNUM, 14));
         put("passphrase", "ssh_passphrase = '{}'", format!("{} {}", rng.of(LOWER, 7), mixed(rng, ALNUM, 9)));
         put("secret", "CLIENT_SECRET={}", mixed(rng, URL64, 40));
         put("secret", "client_secret: {}", mixed(rng, ALNUM, 32));
@@ -333,6 +337,9 @@ fn harmless() -> Vec<String> {
         "\"@zag-js/password-input\": \"1.33.1\"",
         "usage, tokenErr := geminicli.CalculateTokenUsageFromFile(path)",
         "`pass_rate` = assertion/expectation",
+        "the password is required",
+        "your token is expired since 2026",
+        "the secret is stored in vault2",
         "pass: 12 fail: 0",
         "pass = 0\nfor x in y: pass",
         "bypass=true compass: north",

@@ -180,7 +180,7 @@ impl LiveSession {
         let seconds = PLAN_SECONDS_MAX + if route.is_some() { self.summary_seconds() } else { 0 };
         let services = self.services(seconds, Arc::clone(completions));
         let mut proposer = Asker {
-            snapshot: Snapshot::of(&self.session),
+            snapshot: Snapshot::without_secrets(&self.session),
             request,
             services,
             deadline: Instant::now() + Duration::from_secs(seconds),
@@ -334,6 +334,21 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     pub(crate) fn of(session: &Session) -> Snapshot {
         Snapshot { revision: session.revision, messages: session.view.clone() }
+    }
+    /// Takes the secrets out of what an engine reads to make a plan. An engine cuts texts to what fits a prompt, and a
+    /// secret whose name or frame was cut away is not recognised later. Kept messages are the session's own all the same.
+    fn without_secrets(session: &Session) -> Snapshot {
+        let clean = |message: &Arc<Message>| {
+            if message.parts.iter().all(|part| host_redact::scan(&part.text).is_empty()) {
+                return Arc::clone(message);
+            }
+            let mut clean = Message::clone(message);
+            for part in &mut clean.parts {
+                part.text = host_redact::redact(&part.text).into_owned();
+            }
+            Arc::new(clean)
+        };
+        Snapshot { revision: session.revision, messages: session.view.iter().map(clean).collect() }
     }
     pub(crate) fn table(&self) -> ViewTable<'_> {
         ViewTable::new(self.revision, self.messages.iter().map(Arc::as_ref))
