@@ -212,8 +212,9 @@ fn the_conversations_own_model_answers_when_the_auxiliary_one_fails() {
         _ => None,
     };
     let client = Client::new(&settings, home.path(), &env);
+    // In so small a window the live request has no room for an instruction and an answer.
     let mut agent =
-        Agent::new(Upstream { window: 32_000, ..Upstream::default() }, TAILS[0], |config| *config = settings)
+        Agent::new(Upstream { window: 10_000, ..Upstream::default() }, TAILS[0], |config| *config = settings)
             .asking(Arc::new(client));
     let receipt = compacted(&mut agent);
     let models: Vec<&str> = receipt.calls.iter().map(|call| call.model.as_str()).collect();
