@@ -97,7 +97,7 @@ pub use plan::{CompactionPlan, InsertKind, PlanReport, Span, Step, SummaryKind, 
 pub use serde_json as json;
 pub use services::{
     check_cancelled, Completion, CompletionModel, CompletionRequest, HostServices, LogLevel, RecallHit, RecallReply,
-    RecallRequest, RecallSearch,
+    RecallRequest, RecallSearch, SearchKind, SearchMode, SearchSort,
 };
 pub use view::{Conversation, MessageView, PartView, ViewTable};
 

@@ -205,6 +205,8 @@ pub struct Decision {
     pub reason: String,
     /// Tells the host that its own threshold is to decide (the default of an engine that does not care).
     pub host_decides: bool,
+    /// Asks for a plan to be prepared in the background, so that the compaction to come does not stop a turn.
+    pub prepare: bool,
 }
 
 impl Decision {
@@ -214,11 +216,15 @@ impl Decision {
     }
     /// Asks for a compaction.
     pub fn compress(threshold_tokens: u64, reason: impl Into<String>) -> Self {
-        Decision { compress: true, threshold_tokens, reason: reason.into(), host_decides: false }
+        Decision { compress: true, threshold_tokens, reason: reason.into(), ..Decision::default() }
     }
     /// Asks for none.
     pub fn keep(threshold_tokens: u64, reason: impl Into<String>) -> Self {
-        Decision { compress: false, threshold_tokens, reason: reason.into(), host_decides: false }
+        Decision { threshold_tokens, reason: reason.into(), ..Decision::default() }
+    }
+    /// Asks for none yet, but for a plan to be prepared.
+    pub fn prepare(threshold_tokens: u64, reason: impl Into<String>) -> Self {
+        Decision { threshold_tokens, reason: reason.into(), prepare: true, ..Decision::default() }
     }
 }
 

@@ -58,34 +58,146 @@ pub struct Completion {
     pub usage: crate::params::Usage,
 }
 
-/// A question about this session's messages and summaries, compacted or not.
+coded_enum! {
+    /// How the pattern of a search is read.
+    SearchMode, unknown = Auto {
+        /// Words in any order, ranked; text in double quotes is a phrase; what plainly is a regular expression is one.
+        Auto = 0 / "auto",
+        /// Words in any order: messages with more and rarer ones come first.
+        Words = 1 / "words",
+        /// The words in this order, with nothing between.
+        Phrase = 2 / "phrase",
+        /// A regular expression (linear-time syntax: no look-around, no back-references).
+        Regex = 3 / "regex",
+        /// These characters anywhere, whatever stands around them; letter case does not matter.
+        Substring = 4 / "substring",
+    }
+}
+
+coded_enum! {
+    /// What a search looks through.
+    SearchKind, unknown = Both {
+        /// Messages, and after them summaries.
+        Both = 0 / "both",
+        /// Messages only.
+        Messages = 1 / "messages",
+        /// Summaries only.
+        Summaries = 2 / "summaries",
+    }
+}
+
+coded_enum! {
+    /// The order of what a search finds.
+    SearchSort, unknown = Relevance {
+        /// Best match first, with a mild preference for what is recent.
+        Relevance = 0 / "relevance",
+        /// Newest first.
+        Newest = 1 / "newest",
+        /// Oldest first.
+        Oldest = 2 / "oldest",
+    }
+}
+
+/// A question about messages and summaries, compacted or not.
+///
+/// Where a `session` can be named, an empty one stands for the session of the call. A host without a store knows that one only.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op")]
 #[non_exhaustive]
 pub enum RecallRequest {
     /// Finds messages and summaries by text.
-    Search(RecallSearch),
-    /// Returns a message whole.
+    Search(Box<RecallSearch>),
+    /// Returns a message: its text, or the bytes it came in.
     Get {
         /// Which.
         message: MessageId,
-    },
-    /// Returns what a summary stands for.
-    Expand {
-        /// Which.
-        node: NodeId,
-        /// Messages to pass over.
+        /// Whose.
+        #[serde(default)]
+        session: String,
+        /// Return the bytes that the client sent (the JSON of the message) in place of its text.
+        #[serde(default)]
+        raw: bool,
+        /// Bytes of the text to pass over; moved back to the start of a character.
         #[serde(default)]
         offset: u64,
-        /// Messages to return at most.
+        /// Bytes of the text to return at most; 0 for all.
         #[serde(default)]
         limit: u64,
     },
-    /// Returns the particulars of a summary.
+    /// Returns what a summary stands for, oldest first: messages whole.
+    Expand {
+        /// Which.
+        node: NodeId,
+        /// Whose.
+        #[serde(default)]
+        session: String,
+        /// Return what the summary was made from (messages, and summaries as hits with a `node` and no `message`) in
+        /// place of all messages below it.
+        #[serde(default)]
+        direct: bool,
+        /// Messages to pass over.
+        #[serde(default)]
+        offset: u64,
+        /// Messages to return at most; 0 for the host's default.
+        #[serde(default)]
+        limit: u64,
+    },
+    /// Returns the particulars of a summary in [`RecallReply::node`].
     Describe {
         /// Which.
         node: NodeId,
+        /// Whose.
+        #[serde(default)]
+        session: String,
     },
+    /// Returns the particulars of a session in [`RecallReply::node`]: counts of messages, and its summaries by depth.
+    Overview {
+        /// Which.
+        #[serde(default)]
+        session: String,
+    },
+    /// Returns a session's messages in their order, from after `after` on.
+    Load {
+        /// Which.
+        session: String,
+        /// The last message already seen; 0 for none.
+        #[serde(default)]
+        after: MessageId,
+        /// Messages to return at most; 0 for the host's default.
+        #[serde(default)]
+        limit: u64,
+        /// Only messages of these roles; empty for all.
+        #[serde(default)]
+        roles: Vec<Role>,
+    },
+    /// Returns the sessions that there are, newest first, as a list in [`RecallReply::node`].
+    Sessions {
+        /// Sessions to pass over.
+        #[serde(default)]
+        offset: u64,
+        /// Sessions to return at most; 0 for the host's default.
+        #[serde(default)]
+        limit: u64,
+    },
+}
+
+impl RecallRequest {
+    /// Asks for what a search finds.
+    pub fn search(search: RecallSearch) -> Self {
+        RecallRequest::Search(Box::new(search))
+    }
+    /// Asks for a message of this session, whole.
+    pub fn get(message: MessageId) -> Self {
+        RecallRequest::Get { message, session: String::new(), raw: false, offset: 0, limit: 0 }
+    }
+    /// Asks for a page of what a summary of this session stands for.
+    pub fn expand(node: NodeId, offset: u64, limit: u64) -> Self {
+        RecallRequest::Expand { node, session: String::new(), direct: false, offset, limit }
+    }
+    /// Asks for the particulars of a summary of this session.
+    pub fn describe(node: NodeId) -> Self {
+        RecallRequest::Describe { node, session: String::new() }
+    }
 }
 
 /// A search; see [`RecallRequest::Search`].
@@ -95,12 +207,28 @@ pub enum RecallRequest {
 pub struct RecallSearch {
     /// What to look for.
     pub pattern: String,
-    /// Whether `pattern` is a regular expression (linear-time syntax: no look-around, no back-references).
+    /// Whether `pattern` is a regular expression; the same as [`SearchMode::Regex`].
     pub regex: bool,
+    /// How `pattern` is read.
+    pub mode: Option<SearchMode>,
+    /// Messages, summaries or both.
+    pub kind: Option<SearchKind>,
+    /// The order.
+    pub sort: Option<SearchSort>,
+    /// Only this session; empty for that of the call.
+    pub session: String,
+    /// All sessions of the store.
+    pub all_sessions: bool,
     /// Only messages of this role.
     pub role: Option<Role>,
     /// Only calls and results of this tool.
     pub tool: Option<String>,
+    /// Only from this time on, in milliseconds since 1970.
+    pub since_ms: Option<u64>,
+    /// Only before this time, in milliseconds since 1970.
+    pub before_ms: Option<u64>,
+    /// Only summaries of this depth.
+    pub depth: Option<u32>,
     /// Only messages that a summary stands for (directly or through other summaries).
     pub compacted_only: bool,
     /// Only what this node stands for.
@@ -127,14 +255,30 @@ pub struct RecallHit {
     pub message: MessageId,
     /// The summary that stands for it, or that was hit; 0 for none.
     pub node: NodeId,
+    /// The session, where it is not that of the call.
+    pub session: String,
     /// Who spoke.
     pub role: Option<Role>,
     /// The tool, for a call or a result.
     pub tool: String,
-    /// The place found, or the whole text for `Get` and `Expand`.
+    /// The place found, or the text for `Get`, `Expand` and `Load`.
     pub text: String,
+    /// Where `text` begins in the whole text, in bytes.
+    pub offset: u64,
+    /// Bytes of the whole text.
+    pub text_bytes: u64,
     /// Tokens of the whole message.
     pub tokens: u64,
+    /// When it was said, in milliseconds since 1970; 0 where that is not known.
+    pub at_ms: u64,
+    /// Depth of the summary that was hit.
+    pub depth: u32,
+    /// Whether the model sees it in the present context.
+    pub live: bool,
+    /// How good the match is; greater is better; 0 where matches were not ranked.
+    pub score: f64,
+    /// What the score is made of, in one line.
+    pub why: String,
 }
 
 impl RecallHit {
@@ -153,7 +297,17 @@ pub struct RecallReply {
     pub hits: Vec<RecallHit>,
     /// How much there is in all.
     pub total: u64,
-    /// For `Describe`: depth, message count, tokens, text of the summary.
+    /// Whether there may be more than `total`: counting ended at a bound.
+    pub total_is_least: bool,
+    /// Messages that were looked at, where an index could not answer alone.
+    pub scanned: u64,
+    /// Why not everything in scope was looked at; empty if it was.
+    pub not_covered: String,
+    /// Whether more hits follow the returned ones.
+    pub has_more: bool,
+    /// For a search that found nothing: words of the conversations that come nearest to those asked for.
+    pub nearest: Vec<String>,
+    /// For `Describe`, `Overview` and `Sessions`: see there.
     pub node: Value,
 }
 

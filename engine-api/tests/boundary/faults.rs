@@ -121,9 +121,9 @@ impl EngineSession for Asks {
         _: &Value,
     ) -> Result<String, EngineError> {
         match name {
-            "recall" => services
-                .recall(&engine_api::RecallRequest::Get { message: engine_api::MessageId(1) })
-                .map(|_| String::new()),
+            "recall" => {
+                services.recall(&engine_api::RecallRequest::get(engine_api::MessageId(1))).map(|_| String::new())
+            }
             _ => Ok(format!("{} {}", services.settings(), services.host_info())),
         }
     }

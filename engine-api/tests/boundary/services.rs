@@ -86,11 +86,11 @@ fn every_question_of_recall_is_asked_and_answered() {
     search.offset = 5;
     search.limit = u64::MAX;
     let questions = vec![
-        RecallRequest::Search(search),
-        RecallRequest::Search(RecallSearch::default()),
-        RecallRequest::Get { message: MessageId(u64::MAX) },
-        RecallRequest::Expand { node: NodeId(7), offset: 1, limit: 2 },
-        RecallRequest::Describe { node: NodeId(0) },
+        RecallRequest::search(search),
+        RecallRequest::search(RecallSearch::default()),
+        RecallRequest::get(MessageId(u64::MAX)),
+        RecallRequest::expand(NodeId(7), 1, 2),
+        RecallRequest::describe(NodeId(0)),
     ];
     let host = Host::default();
     let expected: Vec<String> = questions.iter().map(|question| format!("{:?}", question)).collect();
@@ -227,7 +227,7 @@ fn a_panic_in_a_service_is_an_error_in_the_engine_or_its_careful_default() {
         assert!(error.message.contains("services.rs:"), "{}", error.message);
         let several = services.complete_many(&[CompletionRequest::default(), CompletionRequest::default()]);
         assert!(several.len() == 2 && several.iter().all(|one| one.as_ref().unwrap_err().kind == ErrorKind::Service));
-        let recall = RecallRequest::Get { message: MessageId(1) };
+        let recall = RecallRequest::get(MessageId(1));
         assert_eq!(services.recall(&recall).unwrap_err().kind, ErrorKind::Service);
         assert_eq!(services.state_get("k").unwrap_err().kind, ErrorKind::Service);
         assert_eq!(services.state_put("k", &[]).unwrap_err().kind, ErrorKind::Service);

@@ -166,7 +166,7 @@ fn written_down(
 fn depth(services: &dyn HostServices, conversation: &Conversation<'_>, positions: &[usize]) -> u32 {
     let nodes =
         positions.iter().filter_map(|&position| conversation.get(position)).filter_map(|message| message.node());
-    let depths = nodes.map(|node| match services.recall(&RecallRequest::Describe { node }) {
+    let depths = nodes.map(|node| match services.recall(&RecallRequest::describe(node)) {
         Ok(reply) => reply.node.get("depth").and_then(json::Value::as_u64).unwrap_or(0),
         Err(_) => 0,
     });

@@ -129,7 +129,7 @@ impl Call {
         search.role = self.role;
         search.compacted_only = self.compacted_only;
         search.limit = self.limit;
-        let reply = services.recall(&RecallRequest::Search(search)).map_err(|error| error.message)?;
+        let reply = services.recall(&RecallRequest::search(search)).map_err(|error| error.message)?;
         let mut hits = reply.hits;
         hits.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
         if self.sort == "recency" {
@@ -203,7 +203,7 @@ fn role_word(role: Role) -> &'static str {
 }
 
 fn depth_of(services: &dyn HostServices, node: NodeId) -> String {
-    let depth = match services.recall(&RecallRequest::Describe { node }) {
+    let depth = match services.recall(&RecallRequest::describe(node)) {
         Ok(reply) => reply.node.get("depth").and_then(Value::as_u64),
         Err(_) => None,
     };

@@ -280,7 +280,7 @@ fn condensed(group: &[Earlier]) -> Draft {
 
 fn depth_of(services: &dyn HostServices, conversation: &Conversation<'_>, position: usize) -> u32 {
     let node = conversation.get(position).and_then(|message| message.node());
-    let reply = node.and_then(|node| services.recall(&RecallRequest::Describe { node }).ok());
+    let reply = node.and_then(|node| services.recall(&RecallRequest::describe(node)).ok());
     let depth = reply.and_then(|reply| reply.node.get("depth").and_then(json::Value::as_u64)).unwrap_or(0);
     u32::try_from(depth).unwrap_or(u32::MAX - 1)
 }

@@ -56,18 +56,18 @@ impl RecallBook {
         let mut reply = RecallReply::default();
         match request {
             RecallRequest::Search(search) => return self.search(search),
-            RecallRequest::Get { message } => {
+            RecallRequest::Get { message, .. } => {
                 reply.hits.push(self.whole(*message)?);
                 reply.total = 1;
             }
-            RecallRequest::Expand { node, offset, limit } => {
+            RecallRequest::Expand { node, offset, limit, .. } => {
                 let covered = self.covered(*node)?;
                 reply.total = covered.len() as u64;
                 let limit = if *limit == 0 { HITS_DEFAULT } else { (*limit).min(HITS_MAX) };
                 let page = covered.into_iter().skip(index(*offset)).take(index(limit));
                 reply.hits = page.map(|message| self.whole(message)).collect::<Result<_, _>>()?;
             }
-            RecallRequest::Describe { node } => {
+            RecallRequest::Describe { node, .. } => {
                 let found = self.node(*node)?;
                 let covered = self.covered(*node)?;
                 reply.total = 1;

@@ -87,7 +87,7 @@ impl HostServices for Asked {
     }
     fn recall(&self, request: &RecallRequest) -> Result<RecallReply, EngineError> {
         let RecallRequest::Search(search) = request else { return Ok(RecallReply::default()) };
-        self.0.lock().unwrap().push(search.clone());
+        self.0.lock().unwrap().push((**search).clone());
         if search.regex { Err(EngineError::from("unclosed group")) } else { Ok(RecallReply::default()) }
     }
     fn state_get(&self, _: &str) -> Result<Option<Vec<u8>>, EngineError> {
