@@ -5,7 +5,7 @@ use crate::{Problem, assert_none};
 use std::fs;
 
 /// Who may know whom among the crates of the workspace. An arrow that is not here is a decision: say why in the commit.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("engine-api", &[]),
     ("engine-kit", &["engine-api"]),
     ("engine-compressor", &["engine-api", "engine-kit"]),
@@ -17,9 +17,20 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("host-registry", &["engine-api", "engine-compressor", "host-core"]),
     ("host-redact", &[]),
     ("host-llm", &["engine-api", "host-config", "host-core", "host-redact"]),
+    ("host-search", &["engine-api"]),
+    ("host-store", &["engine-api", "host-search"]),
     (
         "host-runtime",
-        &["engine-api", "host-config", "host-core", "host-tokens", "host-redact", "host-registry", "host-wire"],
+        &[
+            "engine-api",
+            "host-config",
+            "host-core",
+            "host-tokens",
+            "host-redact",
+            "host-registry",
+            "host-store",
+            "host-wire",
+        ],
     ),
     ("host-import", &["engine-api", "host-wire"]),
     (
@@ -34,6 +45,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "host-runtime",
             "host-import",
             "host-llm",
+            "host-store",
         ],
     ),
     ("xtask", &["host-registry", "host-cli"]),
@@ -46,7 +58,7 @@ const FIXTURE_ENGINES: &str = "tests/fixture-engines/*";
 const TESTS: &str = "host-tests";
 
 /// Crates that cost much to build or to trust, and the only crates that may name them.
-const HOMES: [(&str, &[&str]); 12] = [
+const HOMES: [(&str, &[&str]); 15] = [
     ("abi_stable", &["engine-api", "host-registry"]),
     ("libloading", &["host-registry"]),
     ("inventory", &["host-registry"]),
@@ -58,6 +70,9 @@ const HOMES: [(&str, &[&str]); 12] = [
     ("clap", &["host-cli", "xtask"]),
     ("flate2", &["host-import"]),
     ("reqwest", &["host-llm"]),
+    ("rusqlite", &["host-search", "host-store", "host-import"]),
+    ("regex-syntax", &["host-search"]),
+    ("zstd", &["host-store"]),
     ("aho-corasick", &["host-redact"]),
 ];
 

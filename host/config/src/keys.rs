@@ -135,6 +135,9 @@ pub const SECTIONS: &[Section] = &[
         about: "The conversation's own model. `model: \"name\"` is short for `model: {default: \"name\"}`.",
     },
     Section { path: "plugins", about: "General plugins. None is loaded unless it is named here." },
+    Section { path: "store", about: "Where conversations are kept." },
+    Section { path: "pins", about: "What must stay word for word in every context, whatever the engine." },
+    Section { path: "hooks", about: "Who is told when something happened to a session." },
     Section {
         path: ENGINES,
         about: "Each engine's own settings, as `engines.<name>.<setting>`. They are handed to the engine unchecked.",
@@ -153,6 +156,8 @@ const TOKENS_MAX: u64 = 100_000_000;
 const MESSAGES_MAX: u64 = 10_000_000;
 /// One year, the longest idle time worth distinguishing from never.
 const IDLE_SECONDS_MAX: u64 = 31_536_000;
+/// More views than that are not gone through by hand.
+const KEEP_VIEWS_MAX: u64 = 100_000;
 /// A summary call that takes longer than an hour is not coming back.
 const TIMEOUT_SECONDS_MAX: u64 = 3_600;
 
@@ -275,6 +280,14 @@ pub const KEYS: &[Key] = &[
         Fallback::Bool(true),
         Source::Hermes,
         "Compacts within the same session; `false` starts a child session with each compaction.",
+    ),
+    key(
+        "compression.prepare_at",
+        Kind::Fraction { min: 0.0, max: 1.0, out_of_range: OutOfRange::UseDefault },
+        Fallback::Number(0.85),
+        Source::Ours,
+        "Fraction of the threshold at which a long-lived session prepares its next compaction in the background, so that \
+         no turn waits for it; `0` never does.",
     ),
     key(
         "compression.codex_gpt55_autoraise",
@@ -425,6 +438,44 @@ pub const KEYS: &[Key] = &[
         Fallback::EmptyList,
         Source::HermesOptional,
         "General plugins never to load, even when enabled.",
+    ),
+    key(
+        "store.path",
+        Kind::Text,
+        Fallback::Text(""),
+        Source::Ours,
+        "The file that keeps conversations; empty for `sessions.db` in the home folder. Not on a network drive, where \
+         locks do not hold.",
+    ),
+    key(
+        "store.keep_views",
+        nearest(1, KEEP_VIEWS_MAX),
+        Fallback::Integer(50),
+        Source::Ours,
+        "Compactions that can be undone, for each branch; `sessions gc` sweeps older views. Messages are never swept.",
+    ),
+    key(
+        "pins.rules",
+        Kind::ObjectList,
+        Fallback::EmptyList,
+        Source::Ours,
+        "Messages that every engine must keep: mappings with `regex`, `role`, `tool` or `file` (a glob); all of a \
+         mapping must fit.",
+    ),
+    key(
+        "pins.files",
+        Kind::TextList,
+        Fallback::EmptyList,
+        Source::Ours,
+        "Files whose text is put word for word into every compacted context that does not have it already.",
+    ),
+    key(
+        "hooks.session:compress",
+        Kind::ObjectList,
+        Fallback::EmptyList,
+        Source::Ours,
+        "Who is told of each compaction: mappings with `command` (a list; the event is JSON on its standard input) or \
+         `url` (it is posted), and `timeout` in seconds.",
     ),
 ];
 

@@ -17,6 +17,9 @@ pub struct Config {
     pub prompt_caching: PromptCaching,
     pub model: ModelSection,
     pub plugins: PluginsSection,
+    pub store: StoreSection,
+    pub pins: PinsSection,
+    pub hooks: HooksSection,
     /// Each engine's own settings, by engine name. Shown and serialised with credentials masked.
     #[serde(serialize_with = "secret::serialize_masked_engines")]
     pub engines: BTreeMap<String, Value>,
@@ -56,6 +59,8 @@ pub struct Compression {
     pub idle_compact_after_seconds: u64,
     pub abort_on_summary_failure: bool,
     pub in_place: bool,
+    /// Share of the threshold at which a compaction is prepared in the background; 0 for never.
+    pub prepare_at: f64,
     pub codex_gpt55_autoraise: bool,
     pub codex_gpt55_autoraise_notice: bool,
     pub codex_app_server_auto: CodexAppServerAuto,
@@ -154,6 +159,31 @@ pub struct PluginsSection {
     pub disabled: Vec<String>,
 }
 
+/// Where conversations are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreSection {
+    /// The file; empty for `sessions.db` in the home folder.
+    pub path: String,
+    /// Views that can be gone back to, for each branch; older ones are swept by `sessions gc`.
+    pub keep_views: u64,
+}
+
+/// What must stay word for word in every context.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PinsSection {
+    /// Rules: mappings with `regex`, `role`, `tool`, `file`.
+    pub rules: Vec<Value>,
+    /// Files whose text is in every compacted context.
+    pub files: Vec<String>,
+}
+
+/// Who is told of events: a list of mappings for each event, with `command` or `url`.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct HooksSection {
+    #[serde(rename = "session:compress", serialize_with = "secret::serialize_masked_list")]
+    pub session_compress: Vec<Value>,
+}
+
 impl PluginsSection {
     /// Tells whether a general plugin may be loaded.
     pub fn allows(&self, name: &str) -> bool {
@@ -190,6 +220,9 @@ default_from_config! {
     PromptCaching => prompt_caching;
     ModelSection => model;
     PluginsSection => plugins;
+    StoreSection => store;
+    PinsSection => pins;
+    HooksSection => hooks;
 }
 
 /// Writes the masked form, so that a logged configuration holds no credential.
@@ -200,6 +233,12 @@ fn debug_masked<T: Serialize>(name: &str, value: &T, f: &mut fmt::Formatter<'_>)
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         debug_masked("Config", self, f)
+    }
+}
+
+impl fmt::Debug for HooksSection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug_masked("HooksSection", self, f)
     }
 }
 

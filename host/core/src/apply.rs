@@ -256,7 +256,12 @@ fn rewrites(session: &Session, plan: &CompactionPlan, claims: &[Claim]) -> Resul
         }
         let text = match old.kind {
             PartKind::ToolResult if text.trim().is_empty() => return refuse("a result needs a text"),
-            PartKind::ToolResult => format!("{text}{}", frame::shortened(message.id, u64::from(old.tokens))),
+            PartKind::ToolResult => {
+                format!(
+                    "{text}{}",
+                    frame::shortened(session.original(message.id), u64::from(old.tokens), session.recall_tool)
+                )
+            }
             PartKind::ToolCall if is_json_object(text) => text.clone(),
             PartKind::ToolCall => return refuse("arguments must be a JSON object"),
             _ => return refuse("only tool results and tool calls can be rewritten"),

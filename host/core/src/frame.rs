@@ -34,6 +34,16 @@ pub fn words_within(text: &str) -> Option<String> {
     Some(format!("{}\n", body.trim_end()))
 }
 
+/// Returns the numbers of the summaries within a text of the host's.
+pub fn summaries_within(text: &str) -> Vec<u64> {
+    text.match_indices(SUMMARY_MARK)
+        .filter_map(|(at, mark)| {
+            let rest = text.get(at + mark.len()..)?.trim_start();
+            rest.split(' ').next()?.parse().ok()
+        })
+        .collect()
+}
+
 /// Frames a summary.
 pub fn summary(node: NodeId, covered: usize, text: &str) -> String {
     format!(
@@ -68,8 +78,14 @@ pub fn note(kind: &str, text: &str) -> String {
 }
 
 /// Ends a shortened part: says that it was shortened and which message holds the whole.
-pub fn shortened(message: MessageId, tokens: u64) -> String {
-    format!("\n{MARK} shortened from {tokens} tokens; the whole text is message {} of the transcript]", message.0)
+pub fn shortened(message: MessageId, tokens: u64, has_recall_tool: bool) -> String {
+    let id = message.0;
+    let way = if has_recall_tool {
+        format!("session_search with message_id {id} returns the whole text")
+    } else {
+        format!("the whole text is message {id} of the transcript")
+    };
+    format!("\n{MARK} shortened from {tokens} tokens; {way}]")
 }
 
 /// Answers a call whose answer the conversation does not have.

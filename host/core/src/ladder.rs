@@ -154,7 +154,7 @@ impl Walk<'_> {
             None => (self.as_it_is(), PlanReport::default()),
         };
         let result = draft.and_then(|mut draft| {
-            shrink::demote(&mut draft, self.messages_tokens(), self.scribe);
+            shrink::demote(self.session, &mut draft, self.messages_tokens(), self.scribe);
             self.finish(draft)
         });
         self.settle(Rung::Demotion, result, report)
@@ -166,12 +166,12 @@ impl Walk<'_> {
         let result = match result {
             Ok((context, _)) if context.tokens() > self.goal.target_tokens => {
                 let mut draft = context.into_draft();
-                shrink::demote(&mut draft, self.messages_tokens(), self.scribe);
+                shrink::demote(self.session, &mut draft, self.messages_tokens(), self.scribe);
                 self.finish(draft)
             }
             // A conversation of one unit cannot be cut, but its parts can be shortened.
             Err(Rejection::NotSmaller { .. }) => self.as_it_is().and_then(|mut draft| {
-                shrink::demote(&mut draft, self.messages_tokens(), self.scribe);
+                shrink::demote(self.session, &mut draft, self.messages_tokens(), self.scribe);
                 self.finish(draft)
             }),
             other => other,

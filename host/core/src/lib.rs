@@ -28,7 +28,7 @@ pub mod words;
 
 pub use apply::Rejection;
 pub use breaker::Breaker;
-pub use draft::{Draft, Entry, Origin, Written};
+pub use draft::{Draft, Entry, Origin, Outcome, Written};
 pub use pressure::Pressure;
 pub use receipt::{Fate, Receipt};
 pub use scribe::{PartChange, Scribe};

@@ -73,6 +73,9 @@ pub struct SummaryLine {
 pub struct Receipt {
     /// The session.
     pub session: String,
+    /// The session that goes on in its place, after a rotation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_after: Option<String>,
     /// `compacted`, or `unchanged`.
     pub action: &'static str,
     /// The engine that the settings name.

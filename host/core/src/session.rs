@@ -43,6 +43,10 @@ pub struct Session {
     pub revision: u64,
     /// User messages quoted by an earlier compaction whose originals this session does not have.
     pub carried_words: Option<String>,
+    /// Whether the model can call the host's own recall tool.
+    pub recall_tool: bool,
+    /// The message that each rewritten one was made from.
+    pub originals: HashMap<MessageId, MessageId>,
     next_id: u64,
     next_node: u64,
 }
@@ -59,6 +63,8 @@ impl Session {
             overhead_tokens,
             revision: 1,
             carried_words: None,
+            recall_tool: false,
+            originals: HashMap::new(),
             next_id: 1,
             next_node: 1,
         };
@@ -69,10 +75,49 @@ impl Session {
         session
     }
 
-    /// Adds a message at the end of the transcript and of the view.
-    pub fn append(&mut self, mut message: Message) {
-        message.id = MessageId(self.next_id);
-        self.next_id += 1;
+    /// Opens a session as a store has it: these messages with their ids are the view, `out_of_sight` (older, with their
+    /// ids) is what else of the transcript is at hand, and further summaries are numbered from `next_node` on.
+    pub fn resume(
+        id: impl Into<String>,
+        dialect: Dialect,
+        view: Vec<Message>,
+        out_of_sight: Vec<Message>,
+        nodes: Vec<Node>,
+        next_node: NodeId,
+    ) -> Self {
+        let mut session = Session::new(id, dialect, Vec::new(), 0);
+        session.nodes = nodes;
+        session.next_node = next_node.0.max(1);
+        session.transcript.extend(out_of_sight.into_iter().map(Arc::new));
+        for message in view {
+            let (id, node) = (message.id, message.node);
+            if node != NodeId(0) && session.node(node).is_some() {
+                session.next_id = session.next_id.max(id.0.saturating_add(1));
+                let message = Arc::new(message);
+                session.transcript.push(Arc::clone(&message));
+                session.view.push(message);
+            } else {
+                session.append_as(id, message);
+            }
+        }
+        session.pin_rules();
+        session
+    }
+
+    /// Returns the id that the next message gets.
+    pub fn next_id(&self) -> MessageId {
+        MessageId(self.next_id)
+    }
+
+    /// Adds a message at the end of the transcript and of the view, with the next id.
+    pub fn append(&mut self, message: Message) {
+        self.append_as(MessageId(self.next_id), message);
+    }
+
+    /// Adds a message at the end of the transcript and of the view, with the id that a store gave it.
+    pub fn append_as(&mut self, id: MessageId, mut message: Message) {
+        message.id = id;
+        self.next_id = self.next_id.max(id.0.saturating_add(1));
         if message.flags.has(Flags::SYNTHETIC) || crate::frame::is_words_text(&message.text()) {
             // Words that an earlier run quoted: their originals are not here, so the quotes are carried on.
             if let Some(words) = crate::frame::words_within(&message.text()) {
@@ -118,6 +163,11 @@ impl Session {
         }
         *slot = pinned;
         true
+    }
+
+    /// Returns the message that holds the whole of what a message of the view was made from.
+    pub fn original(&self, id: MessageId) -> MessageId {
+        self.originals.get(&id).copied().unwrap_or(id)
     }
 
     /// Returns the tokens of the next request: the view and the overhead.
@@ -172,8 +222,14 @@ impl Session {
         self.next_node
     }
 
-    /// Makes a judged context the view: the only way a compaction changes a session.
+    /// Makes a judged context the view: the only way a compaction changes a session. What was written gets the next ids.
     pub fn commit(&mut self, context: crate::validate::Context) {
+        self.commit_as(context, &[]);
+    }
+
+    /// Makes a judged context the view; what was written gets these ids, in its order, and then the next ones.
+    pub fn commit_as(&mut self, context: crate::validate::Context, ids: &[MessageId]) {
+        let mut ids = ids.iter();
         let (entries, nodes) = context.into_parts();
         self.next_node = nodes.iter().map(|node| node.id.0 + 1).max().unwrap_or(0).max(self.next_node);
         self.nodes.extend(nodes);
@@ -184,8 +240,12 @@ impl Session {
                 continue;
             }
             let mut message = Message::clone(&entry.message);
-            message.id = MessageId(self.next_id);
-            self.next_id += 1;
+            message.id = ids.next().copied().unwrap_or(MessageId(self.next_id));
+            self.next_id = self.next_id.max(message.id.0.saturating_add(1));
+            if let Some(came_from) = entry.origin.source().and_then(|at| self.view.get(at)) {
+                let original = self.original(came_from.id);
+                self.originals.insert(message.id, original);
+            }
             let message = Arc::new(message);
             self.transcript.push(Arc::clone(&message));
             view.push(message);

@@ -25,17 +25,17 @@ const SMALLEST_OUTLINE_TOKENS: u64 = 2_000;
 
 /// Shortens tool results, largest first and the newest unit's last, then arguments, until the draft's messages have
 /// at most `messages_tokens`.
-pub fn demote(draft: &mut Draft, messages_tokens: u64, scribe: &dyn Scribe) {
+pub fn demote(session: &Session, draft: &mut Draft, messages_tokens: u64, scribe: &dyn Scribe) {
     for kind in [PartKind::ToolResult, PartKind::ToolCall] {
         let excess = draft.tokens().saturating_sub(messages_tokens);
         if excess == 0 {
             return;
         }
-        demote_kind(draft, kind, excess, scribe);
+        demote_kind(session, draft, kind, excess, scribe);
     }
 }
 
-fn demote_kind(draft: &mut Draft, kind: PartKind, excess: u64, scribe: &dyn Scribe) {
+fn demote_kind(session: &Session, draft: &mut Draft, kind: PartKind, excess: u64, scribe: &dyn Scribe) {
     // What the model is about to answer matters most, so the newest calls and results go last.
     let newest = draft.entries.iter().rposition(|entry| entry.message.role == Role::Assistant).unwrap_or(0);
     let mut candidates: Vec<(bool, u32, usize, usize)> = Vec::new();
@@ -63,12 +63,12 @@ fn demote_kind(draft: &mut Draft, kind: PartKind, excess: u64, scribe: &dyn Scri
     }
     for (at, parts) in chosen {
         let Some(entry) = draft.entries.get_mut(at) else { continue };
-        shorten(entry, &parts, scribe);
+        shorten(session, entry, &parts, scribe);
     }
 }
 
-fn shorten(entry: &mut Entry, parts: &[usize], scribe: &dyn Scribe) {
-    let id: MessageId = entry.message.id;
+fn shorten(session: &Session, entry: &mut Entry, parts: &[usize], scribe: &dyn Scribe) {
+    let id: MessageId = session.original(entry.message.id);
     let changes: Vec<(usize, PartChange)> = parts
         .iter()
         .filter_map(|at| entry.message.parts.get(*at).map(|part| (*at, part)))
@@ -76,7 +76,11 @@ fn shorten(entry: &mut Entry, parts: &[usize], scribe: &dyn Scribe) {
             let text = if part.kind == PartKind::ToolCall {
                 serde_json::json!({ "_shortened": words::clip(&part.text, ARGUMENTS_BYTES) }).to_string()
             } else {
-                format!("{}{}", words::clip(&part.text, EXCERPT_BYTES), frame::shortened(id, u64::from(part.tokens)))
+                format!(
+                    "{}{}",
+                    words::clip(&part.text, EXCERPT_BYTES),
+                    frame::shortened(id, u64::from(part.tokens), session.recall_tool)
+                )
             };
             (at, PartChange::Text(text))
         })

@@ -2,7 +2,7 @@
 
 use crate::completions::Completions;
 use crate::live::{CALL_SECONDS_MAX, LiveSession, settings_of};
-use crate::recall::RecallBook;
+use crate::recall::{Book, RecallBook};
 use crate::services::{CallServices, lock};
 use engine_api::{
     Basis, CompactionPlan, CompletionModel, CompressRequest, Conversation, Decision as EngineDecision, EngineError,
@@ -15,6 +15,7 @@ use host_core::policy::{Cause, Decision, Situation, decide};
 use host_core::receipt::{self, Receipt};
 use host_core::summariser::{REQUESTS_MAX, Route, Sizes};
 use host_registry::{BUILTIN_NAME, GuardedSession};
+use host_store::{Lease, StoreError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,14 @@ impl LiveSession {
 
     /// Compacts towards the target, and writes into the receipt what came of it.
     pub(crate) fn run(&mut self, cause: Cause, trigger: Trigger, target_tokens: u64, receipt: &mut Receipt) {
+        let lease = match self.stored.as_ref().map(|stored| stored.lease()).transpose() {
+            Ok(lease) => lease,
+            Err(error) => {
+                receipt.reason = format!("{}, but {error}", receipt.reason);
+                receipt.fallbacks.push(error.to_string());
+                return;
+            }
+        };
         let route = self.route(cause);
         // With the window full, a conversation that stayed as it is would be stuck.
         let may_abort = self.config.compression.abort_on_summary_failure
@@ -102,7 +111,7 @@ impl LiveSession {
                 }
             }
         }
-        self.dispose(descent, receipt);
+        self.dispose(descent, receipt, lease.as_ref());
     }
 
     /// Chooses the model for summaries; the error says why none is asked.
@@ -143,7 +152,10 @@ impl LiveSession {
     pub(crate) fn services(&self, seconds: u64, completions: Arc<Completions>) -> Arc<CallServices> {
         Arc::new(CallServices {
             counter: Arc::clone(&self.counter),
-            book: RecallBook::of(&self.session),
+            book: match &self.stored {
+                Some(stored) => Book::Stored(stored.store.clone(), stored.key),
+                None => Book::Memory(RecallBook::of(&self.session)),
+            },
             state: Arc::clone(&self.state),
             settings: settings_of(&self.config, &self.resolved.name),
             data_dir: Some(self.data_dir.clone()),
@@ -192,7 +204,7 @@ impl LiveSession {
         ladder::descend(&self.session, &table.conversation(), goal, &mut proposer, &self.scribe)
     }
 
-    fn dispose(&mut self, descent: Descent, receipt: &mut Receipt) {
+    fn dispose(&mut self, descent: Descent, receipt: &mut Receipt, lease: Option<&Lease>) {
         receipt.attempts = descent.attempts;
         receipt.rung = descent.rung;
         receipt.floor = descent.floor;
@@ -210,6 +222,7 @@ impl LiveSession {
         }
         let mut result = PlanResult::default();
         result.tokens_before = receipt.tokens_before;
+        let found = descent.context.is_some();
         if let Some(context) = descent.context {
             receipt.action = "compacted";
             receipt.fates = receipt::fates(&self.session, &context);
@@ -225,11 +238,16 @@ impl LiveSession {
                 descent.rung == Some(Rung::Engine) || (descent.rung == Some(Rung::BuiltIn) && self.built_in.is_none());
             result.nodes = context.nodes().iter().map(|node| node.id.0).collect();
             result.tokens_after = context.tokens();
-            self.session.commit(context);
-            self.is_compacted = true;
-            receipt.messages_after = outgoing_count(&self.session.view);
-            self.pressure.compacted(receipt.tokens_before, receipt.tokens_after, self.budgets.threshold_tokens);
-        } else {
+            match self.store_compaction(context, receipt, lease) {
+                Ok(()) => {
+                    self.is_compacted = true;
+                    receipt.messages_after = outgoing_count(&self.session.view);
+                    self.pressure.compacted(receipt.tokens_before, receipt.tokens_after, self.budgets.threshold_tokens);
+                }
+                Err(error) => self.stays_as_it_is(&error, receipt, &mut result),
+            }
+        }
+        if !found {
             self.pressure.found_nothing(receipt.tokens_before);
             receipt.tokens_after = receipt.tokens_before;
             receipt.reason = format!("{}; no smaller legal conversation was found", receipt.reason);
@@ -250,7 +268,8 @@ impl LiveSession {
         let services = self.services(CALL_SECONDS_MAX, Completions::none());
         let is_changed = receipt.action == "compacted";
         let snapshot = Snapshot::of(&self.session);
-        let boundary = LifecycleEvent::new(Lifecycle::CompactionBoundary, self.options.session_id.clone());
+        let mut boundary = LifecycleEvent::new(Lifecycle::CompactionBoundary, self.options.session_id.clone());
+        boundary.old_session_id = receipt.session_after.as_ref().map(|_| receipt.session.clone());
         // An engine that fails here has had its plan judged already; its strikes are counted by the guard.
         let _ = self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, services| {
             session.plan_result(&result);
@@ -259,6 +278,27 @@ impl LiveSession {
             }
             Ok(())
         });
+    }
+
+    /// Undoes what the receipt says of a compaction that could not be stored: nothing is rewritten that is not durable.
+    fn stays_as_it_is(&mut self, error: &StoreError, receipt: &mut Receipt, result: &mut PlanResult) {
+        let unchanged = self.blank_receipt(PromptTokens { count: receipt.prompt_tokens, basis: receipt.prompt_basis });
+        receipt.action = unchanged.action;
+        receipt.fates = unchanged.fates;
+        receipt.summaries.clear();
+        receipt.repairs.clear();
+        receipt.engine_used.clear();
+        receipt.tokens_after = receipt.tokens_before;
+        receipt.fallbacks.push(error.to_string());
+        receipt.reason = format!("{}, but {error}", receipt.reason);
+        result.applied = false;
+        result.nodes.clear();
+        result.rejection = error.to_string();
+        result.tokens_after = receipt.tokens_before;
+        // Someone else may have compacted it, or gone on.
+        if let Err(error) = self.reload() {
+            receipt.fallbacks.push(error.to_string());
+        }
     }
 
     pub(crate) fn blank_receipt(&self, prompt_tokens: PromptTokens) -> Receipt {
@@ -274,6 +314,7 @@ impl LiveSession {
             what: receipt::What::Kept,
         };
         Receipt {
+            session_after: None,
             session: self.options.session_id.clone(),
             action: "unchanged",
             engine_wanted: wanted,

@@ -5,13 +5,19 @@
 
 mod compaction;
 mod completions;
+mod events;
 mod live;
 mod mend;
+mod pins;
 mod recall;
 mod scribe;
 mod services;
+mod stored;
 
+pub use events::{CompressEvent, Subscriber};
 pub use live::{Canceller, LiveSession, Options, RuntimeError};
 pub use mend::mend;
+pub use pins::PinRule;
 pub use recall::{HITS_DEFAULT, HITS_MAX, RecallBook};
 pub use scribe::WireScribe;
+pub use stored::WireReader;

@@ -2,12 +2,16 @@
 
 use crate::compaction::Snapshot;
 use crate::completions::Completions;
+use crate::events::Subscriber;
+use crate::pins::Pin;
+use crate::recall::{Book, RecallBook};
 use crate::scribe::WireScribe;
 use crate::services::{CallServices, State, lock};
+use crate::stored::{self, Stored};
 use engine_api::json::{Value, json};
 use engine_api::{
-    Basis, ContextEngine, EngineError, Flags, Lifecycle, LifecycleEvent, ModelInfo, PromptTokens, SessionStart,
-    StartReason, Usage,
+    Basis, ContextEngine, EngineError, Flags, Lifecycle, LifecycleEvent, ModelInfo, PartKind, PromptTokens,
+    SessionStart, StartReason, Usage,
 };
 use host_config::codex::assumed_window;
 use host_config::{Budgets, CacheTtl, Config};
@@ -17,6 +21,7 @@ use host_core::receipt::Receipt;
 use host_core::summariser::{MainModel, Offline, Summariser};
 use host_core::{Pressure, Session};
 use host_registry::{BUILTIN_NAME, GuardedSession, Registry, Resolved};
+use host_store::Store;
 use host_tokens::{Calibration, Counter};
 use host_wire::Document;
 use std::path::{Path, PathBuf};
@@ -26,6 +31,8 @@ use std::time::{Duration, Instant};
 
 /// How long an engine may take over a decision or a tool call.
 pub(crate) const CALL_SECONDS_MAX: u64 = 20;
+/// Messages that are looked through for the call of an answer; answers follow their calls closely.
+const CALLS_LOOKED_THROUGH: usize = 256;
 
 /// Why a session could not be opened or written.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +44,9 @@ pub enum RuntimeError {
     /// A message could not be written in its dialect.
     #[error("could not write the conversation: {0}")]
     Write(String),
+    /// The store could not do its part.
+    #[error(transparent)]
+    Store(#[from] host_store::StoreError),
 }
 
 /// What a person asks for, beside the settings.
@@ -64,6 +74,10 @@ pub struct Options {
     pub reported_tokens: Option<u64>,
     /// Estimate tokens in place of counting them.
     pub estimate: bool,
+    /// The client's platform, where it is known.
+    pub platform: String,
+    /// A title for lists of sessions.
+    pub title: String,
 }
 
 /// A conversation and its engine's session.
@@ -88,6 +102,11 @@ pub struct LiveSession {
     pub(crate) is_compacted: bool,
     pub(crate) cancelled: Arc<AtomicBool>,
     answered: Option<Instant>,
+    pub(crate) stored: Option<Stored>,
+    pub(crate) subscribers: Vec<Subscriber>,
+    /// Compactions of a session that is in no store.
+    pub(crate) compressions: u64,
+    pub(crate) pins: Vec<Pin>,
 }
 
 impl LiveSession {
@@ -112,11 +131,23 @@ impl LiveSession {
     /// # Errors
     /// [`RuntimeError::BuiltIn`] if the built-in compressor, which stands behind every engine, cannot be made.
     pub fn open_with(
+        document: Document,
+        config: Config,
+        resolved: Resolved,
+        home: &Path,
+        options: Options,
+    ) -> Result<LiveSession, RuntimeError> {
+        LiveSession::make(document, config, resolved, home, options, None)
+    }
+
+    /// Makes the session of a document, or of what a store has under a key.
+    pub(crate) fn make(
         mut document: Document,
         config: Config,
         resolved: Resolved,
         home: &Path,
         options: Options,
+        from: Option<(Store, i64)>,
     ) -> Result<LiveSession, RuntimeError> {
         let model_name = options
             .model
@@ -131,10 +162,19 @@ impl LiveSession {
         let budgets = host_config::budgets(&config, &model_name, context_length, config.model.max_tokens);
         let counter = Arc::new(counter_of(&options, &model_name));
         let mut messages = std::mem::take(&mut document.messages);
-        counter.measure(&mut messages);
         let overhead = overhead_of(&document, &counter);
         let dialect = document.dialect();
-        let session = Session::new(options.session_id.clone(), dialect, messages, overhead);
+        let (session, document, stored) = match from {
+            Some((store, key)) => {
+                let opened = stored::open(&store, key, document, &counter, overhead)?;
+                (opened.session, opened.document, Some(opened.stored))
+            }
+            None => {
+                counter.measure(&mut messages);
+                (Session::new(options.session_id.clone(), dialect, messages, overhead), document, None)
+            }
+        };
+        let is_compacted = session.view.iter().any(|message| message.flags.has(Flags::SYNTHETIC)) && stored.is_some();
         let pressure = options
             .reported_tokens
             .filter(|&reported| Pressure::is_possible(reported, session.tokens()))
@@ -148,10 +188,12 @@ impl LiveSession {
         let mut model = ModelInfo::default();
         model.dialect = Some(dialect);
         fill(&mut model, model_name, &config.model.provider, &budgets);
+        let is_resumed = stored.as_ref().is_some_and(|stored| stored.compressions > 0);
         let start = |name: &str| {
             let mut start = SessionStart::default();
             start.session_id.clone_from(&options.session_id);
-            start.reason = Some(StartReason::New);
+            start.reason = Some(if is_resumed { StartReason::Resume } else { StartReason::New });
+            start.platform.clone_from(&options.platform);
             start.model = model.clone();
             start.settings = settings_of(&config, name);
             start
@@ -164,7 +206,11 @@ impl LiveSession {
             Some(GuardedSession::new(made, start(BUILTIN_NAME)))
         };
         let engine = GuardedSession::new(Arc::clone(&resolved.engine), start(&resolved.name));
-        Ok(LiveSession {
+        let state = match &stored {
+            Some(stored) => stored.state(&resolved.name)?,
+            None => State::default(),
+        };
+        let mut live = LiveSession {
             session,
             document,
             scribe: WireScribe::new(dialect, Arc::clone(&counter)),
@@ -178,14 +224,27 @@ impl LiveSession {
             options,
             config,
             summariser: Arc::new(Offline),
-            state: Arc::default(),
+            state: Arc::new(Mutex::new(state)),
             log: Arc::default(),
             pressure,
             calibration,
-            is_compacted: false,
+            is_compacted,
             cancelled: Arc::default(),
             answered: None,
-        })
+            stored,
+            subscribers: Vec::new(),
+            compressions: 0,
+            pins: Vec::new(),
+        };
+        live.read_pins()?;
+        Ok(live)
+    }
+
+    /// Has this called after each compaction that is in effect.
+    #[must_use]
+    pub fn with_subscriber(mut self, subscriber: Subscriber) -> Self {
+        self.subscribers.push(subscriber);
+        self
     }
 
     /// Has completions answered by this summariser; without one, no model is asked.
@@ -218,13 +277,29 @@ impl LiveSession {
         let mut message = host_wire::parse_message(self.session.dialect, raw)
             .map_err(|error| RuntimeError::Write(error.to_string()))?;
         self.counter.measure(std::slice::from_mut(&mut message));
-        self.session.append(message);
+        self.name_tools(&mut message);
+        let id = match &mut self.stored {
+            Some(stored) => stored.append(&message)?,
+            None => self.session.next_id(),
+        };
+        self.session.append_as(id, message);
+        self.pin_newest();
         Ok(())
     }
 
-    /// Pins a message: no engine can take it away. Returns whether the context has it.
-    pub fn pin(&mut self, id: engine_api::MessageId) -> bool {
-        self.session.pin(id)
+    /// Gives the answers in a message the names of the tools that were called.
+    fn name_tools(&self, message: &mut engine_api::Message) {
+        for part in
+            message.parts.iter_mut().filter(|part| part.kind == PartKind::ToolResult && part.tool_name.is_empty())
+        {
+            let calls = self.session.view.iter().rev().take(CALLS_LOOKED_THROUGH).flat_map(|earlier| &earlier.parts);
+            let call = calls
+                .filter(|call| call.kind == PartKind::ToolCall && call.flags.family() == part.flags.family())
+                .find(|call| call.call_id == part.call_id);
+            if let Some(call) = call {
+                part.tool_name.clone_from(&call.tool_name);
+            }
+        }
     }
 
     /// Returns the engine in use and why it is not the one asked for, if it is not.
@@ -318,6 +393,9 @@ impl LiveSession {
             }
         }
         receipt.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if receipt.action == "compacted" {
+            self.tell_of(&receipt);
+        }
         receipt
     }
 
@@ -325,6 +403,12 @@ impl LiveSession {
     /// Usage that was not reported is all zeros.
     pub fn record(&mut self, usage: &Usage) {
         self.answered = Some(Instant::now());
+        if let Some(stored) = self.stored.as_ref().filter(|_| *usage != Usage::default()) {
+            // A figure for reports: the conversation does not wait for it to be right.
+            if let Err(error) = stored.store.put_usage(stored.key, usage) {
+                lock(&self.log).push(format!("warn: the usage was not stored: {error}"));
+            }
+        }
         self.calibration.observe(self.session.tokens(), usage.prompt_tokens);
         self.pressure.measured(usage.prompt_tokens, self.session.tokens(), self.budgets.threshold_tokens);
         let (usage, services) = (usage.clone(), self.services(CALL_SECONDS_MAX, Completions::none()));
@@ -376,7 +460,7 @@ impl LiveSession {
         self.budgets = host_config::budgets(&self.config, &model, context_length, self.config.model.max_tokens);
         fill(&mut self.model, model, &self.config.model.provider, &self.budgets);
         for engine in [Some(&mut self.engine), self.built_in.as_mut()].into_iter().flatten() {
-            let (model, book) = (self.model.clone(), crate::recall::RecallBook::of(&self.session));
+            let (model, book) = (self.model.clone(), Book::Memory(RecallBook::of(&self.session)));
             let services = CallServices::plain(Arc::clone(&self.counter), book);
             // An engine that fails here still gets the model with its next request.
             let _ = engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, _| {
@@ -394,10 +478,27 @@ impl LiveSession {
         let snapshot = Snapshot::of(&self.session);
         let (name, arguments) = (name.to_owned(), arguments.clone());
         let services = self.services(CALL_SECONDS_MAX, Completions::none());
-        self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, services| {
+        let answered = self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, services| {
             let table = snapshot.table();
             session.handle_tool_call(services, &table.conversation(), &name, &arguments)
-        })
+        });
+        self.keep_state(answered.is_ok());
+        answered
+    }
+
+    /// Stores what an engine wrote outside of a compaction, or forgets it with the call that failed.
+    pub(crate) fn keep_state(&mut self, is_good: bool) {
+        let pending = lock(&self.state).pending();
+        if !is_good {
+            lock(&self.state).roll_back();
+            return;
+        }
+        if let Some(stored) = self.stored.as_ref().filter(|_| !pending.is_empty())
+            && let Err(error) = stored.store.put_engine_state(stored.key, &self.resolved.name, pending)
+        {
+            lock(&self.log).push(format!("warn: the engine's state was not stored: {error}"));
+        }
+        lock(&self.state).commit();
     }
 
     /// Writes the conversation as it stands: the client's own body with the new message list.

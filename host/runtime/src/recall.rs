@@ -21,6 +21,24 @@ const PATTERN_BYTES_MAX: usize = 1_024;
 /// Memory of a compiled pattern at most; a bomb such as `(?:a{1000}){1000}` is refused.
 const PATTERN_MEMORY_MAX: usize = 1 << 20;
 
+/// Where recall looks things up.
+#[derive(Clone)]
+pub(crate) enum Book {
+    /// In the session that is in memory.
+    Memory(RecallBook),
+    /// In a store, which knows all sessions.
+    Stored(host_store::Store, i64),
+}
+
+impl Book {
+    pub(crate) fn ask(&self, request: &RecallRequest) -> Result<RecallReply, EngineError> {
+        match self {
+            Book::Memory(book) => book.ask(request),
+            Book::Stored(store, session) => store.recall(*session, request),
+        }
+    }
+}
+
 /// A session's messages and summaries at one moment, for looking up.
 #[derive(Clone)]
 pub struct RecallBook {

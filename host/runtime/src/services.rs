@@ -2,7 +2,7 @@
 
 use crate::completions::Completions;
 use crate::live::CALL_SECONDS_MAX;
-use crate::recall::RecallBook;
+use crate::recall::Book;
 use engine_api::json::{Value, json};
 use engine_api::{
     Completion, CompletionRequest, EngineError, ErrorKind, HostServices, LogLevel, RecallReply, RecallRequest,
@@ -34,6 +34,14 @@ impl State {
         let pending = std::mem::take(&mut self.pending);
         self.kept.extend(pending);
     }
+    /// Returns what the call wrote.
+    pub(crate) fn pending(&self) -> Vec<(String, Vec<u8>)> {
+        self.pending.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+    /// Begins with what was stored.
+    pub(crate) fn of(kept: Vec<(String, Vec<u8>)>) -> State {
+        State { kept: kept.into_iter().collect(), pending: BTreeMap::new() }
+    }
     /// Forgets what the call wrote.
     pub(crate) fn roll_back(&mut self) {
         self.pending.clear();
@@ -43,7 +51,7 @@ impl State {
 /// The services of one call.
 pub(crate) struct CallServices {
     pub(crate) counter: Arc<Counter>,
-    pub(crate) book: RecallBook,
+    pub(crate) book: Book,
     pub(crate) state: Arc<Mutex<State>>,
     pub(crate) settings: Value,
     pub(crate) data_dir: Option<PathBuf>,
@@ -56,7 +64,7 @@ pub(crate) struct CallServices {
 
 impl CallServices {
     /// Makes the services of a call that needs no state, no settings and no model.
-    pub(crate) fn plain(counter: Arc<Counter>, book: RecallBook) -> Arc<CallServices> {
+    pub(crate) fn plain(counter: Arc<Counter>, book: Book) -> Arc<CallServices> {
         Arc::new(CallServices {
             counter,
             book,

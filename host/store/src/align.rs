@@ -3,11 +3,12 @@
 
 use crate::append::{self, Incoming};
 use crate::error::{StoreError, while_doing};
+use crate::nodes::Coverage;
 use crate::store::{Store, now_ms};
 use crate::{branches, views};
 use engine_api::{Message, MessageId};
 use rusqlite::Connection;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Cells of the table that compares two stretches message by message; larger stretches are compared by what is unique.
 const TABLE_CELLS_MAX: usize = 4_000_000;
@@ -42,46 +43,50 @@ pub struct Alignment {
 
 impl Store {
     /// Finds the messages of a resent history, stores what is new, and makes the branch that it is on the live one. The
-    /// live view goes over to that branch as far as it speaks of messages that are there.
+    /// live view goes over to that branch as far as it speaks of messages that are there. What the host itself wrote into
+    /// the history stands for the messages that it was made from.
     ///
     /// # Errors
     /// Those of reading and writing; then nothing has changed.
     pub fn align(&self, session: i64, messages: &[&Message]) -> Result<Alignment, StoreError> {
         let now = now_ms();
         let incoming: Vec<Incoming> = messages.iter().map(|message| self.incoming(message, now)).collect();
-        let bodies = self.inner.bodies.clone();
+        let store = self.clone();
         self.write("storing messages", move |conn| {
             let live = branches::live(conn, session)?;
-            let wanted: Vec<u64> = incoming.iter().map(|message| message.identity).collect();
-            let mut best: Option<(i64, Vec<(u64, u64)>, Vec<Option<usize>>)> = None;
-            for branch in candidates(conn, session, live)? {
-                let path = identities(conn, &branches::path(conn, session, branch)?)?;
-                let found = align(&path, &wanted);
-                let hits = |found: &[Option<usize>]| found.iter().flatten().count();
-                if best.as_ref().is_none_or(|(_, _, before)| hits(&found) > hits(before)) {
-                    best = Some((branch, path, found));
-                }
-                if best.as_ref().is_some_and(|(_, _, found)| found.iter().all(Option::is_some)) {
-                    break;
-                }
-            }
-            let Some((branch, path, found)) = best else {
-                return Err(StoreError::Invalid(format!("session row {session} has no branch")));
-            };
-            let change = classify(&path, &found, branch == live);
+            let ours = Ours::read(&store, conn, session)?;
+            let units: Vec<Unit> = incoming
+                .into_iter()
+                .map(|message| match ours.stands_for(&message) {
+                    Some(ids) => Unit::Ours(ids),
+                    None => Unit::Said(Box::new(message)),
+                })
+                .collect();
+            let wanted: Vec<u64> = units.iter().filter_map(Unit::identity).collect();
+            let (branch, path, found) = best_branch(conn, session, live, &wanted)?;
+            let places = ours.places(&units, &path, &found);
+            let change = classify(&path, &places, branch == live);
             let added = found.iter().filter(|at| at.is_none()).count();
             let stays = matches!(change, Change::Same | Change::Appended | Change::Trimmed);
-            let to = if stays || (change == Change::Rewound && added == 0 && found.len() == path.len()) {
+            let to = if stays || (change == Change::Rewound && added == 0 && places.len() == path.len()) {
                 branch
             } else {
                 // Its rows come first: the list of the branch is made when all ids are known.
                 branches::insert(conn, session, &[], None, Some(branch))?
             };
-            let fresh: Vec<Incoming> =
-                incoming.into_iter().zip(&found).filter(|(_, at)| at.is_none()).map(|(message, _)| message).collect();
-            let fresh = append::insert(conn, &bodies, session, to, &fresh)?;
-            let mut fresh = fresh.into_iter();
-            let ids: Vec<MessageId> = found
+            let mut known = found.iter();
+            let is_new = |unit: &Unit| matches!(unit, Unit::Said(_)) && known.next().is_some_and(Option::is_none);
+            let fresh: Vec<bool> = units.iter().map(is_new).collect();
+            let fresh: Vec<Incoming> = units
+                .into_iter()
+                .zip(fresh)
+                .filter_map(|(unit, is_new)| match unit {
+                    Unit::Said(message) if is_new => Some(*message),
+                    _ => None,
+                })
+                .collect();
+            let mut fresh = append::insert(conn, &store.inner.bodies, session, to, &fresh)?.into_iter();
+            let ids: Vec<MessageId> = places
                 .iter()
                 .filter_map(|at| match at {
                     Some(at) => path.get(*at).map(|(id, _)| MessageId(*id)),
@@ -98,6 +103,105 @@ impl Store {
             Ok(Alignment { ids, added, change })
         })
     }
+}
+
+/// One message of a resent history.
+enum Unit {
+    /// Somebody said it.
+    Said(Box<Incoming>),
+    /// The host wrote it, for these messages; for none, if it was a note.
+    Ours(Vec<u64>),
+}
+
+impl Unit {
+    fn identity(&self) -> Option<u64> {
+        match self {
+            Unit::Said(message) => Some(message.identity),
+            Unit::Ours(_) => None,
+        }
+    }
+}
+
+/// What the host wrote into the live view.
+struct Ours {
+    by_identity: HashMap<u64, Vec<u64>>,
+    coverage: Coverage,
+    dropped: HashSet<u64>,
+}
+
+impl Ours {
+    fn read(store: &Store, conn: &Connection, session: i64) -> Result<Ours, StoreError> {
+        let live = views::live(conn, session)?;
+        let coverage = Coverage::read(conn, session)?;
+        let Some(view) = live.view else {
+            return Ok(Ours { by_identity: HashMap::new(), coverage, dropped: HashSet::new() });
+        };
+        let dropped = views::read(conn, view)?.dropped.into_iter().collect();
+        let mut by_identity = HashMap::new();
+        for (id, covered) in views::standing_for(conn, session, &live.items)? {
+            if let Some(row) = store.row(conn, id)? {
+                by_identity.insert(store.inner.reader.identity(&row.raw), covered);
+            }
+        }
+        Ok(Ours { by_identity, coverage, dropped })
+    }
+
+    /// Returns what a message stands for, if the host wrote it: by its bytes, or by the summaries that it names.
+    fn stands_for(&self, message: &Incoming) -> Option<Vec<u64>> {
+        if let Some(ids) = self.by_identity.get(&message.identity) {
+            return Some(ids.clone());
+        }
+        let is_known = !message.summaries.is_empty() && message.summaries.iter().all(|node| self.coverage.has(*node));
+        is_known.then(|| message.summaries.iter().flat_map(|node| self.coverage.below(*node)).collect())
+    }
+
+    /// Returns the place in `path` of everything that a resent history stands for, in its order; none for what is new.
+    fn places(&self, units: &[Unit], path: &[(u64, u64)], found: &[Option<usize>]) -> Vec<Option<usize>> {
+        if units.iter().all(|unit| matches!(unit, Unit::Said(_))) {
+            return found.to_vec();
+        }
+        let place: HashMap<u64, usize> = path.iter().enumerate().map(|(at, (id, _))| (*id, at)).collect();
+        let mut taken: HashSet<usize> = found.iter().flatten().copied().collect();
+        let mut found = found.iter();
+        let mut out: Vec<Option<usize>> = Vec::new();
+        for unit in units {
+            match unit {
+                Unit::Said(_) => out.push(found.next().copied().flatten()),
+                Unit::Ours(ids) => {
+                    let there = ids.iter().filter_map(|id| place.get(id).copied());
+                    out.extend(there.filter(|at| taken.insert(*at)).map(Some));
+                }
+            }
+        }
+        // What the view left out belongs where it was.
+        let left_out = path.iter().enumerate().filter(|(at, (id, _))| self.dropped.contains(id) && !taken.contains(at));
+        for (at, _) in left_out {
+            let before = out.iter().position(|other| other.is_some_and(|other| other > at));
+            let end = out.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+            out.insert(before.unwrap_or(end), Some(at));
+        }
+        out
+    }
+}
+
+/// A branch, its messages with what makes each the same, and where the wanted ones are among them.
+type Candidate = (i64, Vec<(u64, u64)>, Vec<Option<usize>>);
+
+fn best_branch(conn: &Connection, session: i64, live: i64, wanted: &[u64]) -> Result<Candidate, StoreError> {
+    let hits = |found: &[Option<usize>]| found.iter().flatten().count();
+    let mut best: Option<Candidate> = None;
+    for branch in candidates(conn, session, live)? {
+        let path = identities(conn, &branches::path(conn, session, branch)?)?;
+        let found = align(&path, wanted);
+        let is_whole = found.iter().all(Option::is_some);
+        if best.as_ref().is_none_or(|(_, _, before)| hits(&found) > hits(before)) {
+            best = Some((branch, path, found));
+        }
+        if is_whole {
+            break;
+        }
+    }
+    best.ok_or_else(|| StoreError::Invalid(format!("session row {session} has no branch")))
 }
 
 /// Returns the branches to look at, the live one first.

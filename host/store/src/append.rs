@@ -13,6 +13,8 @@ use rusqlite::{Connection, params};
 pub(crate) struct Incoming {
     raw: String,
     pub(crate) identity: u64,
+    /// Summaries that the host wrote into it.
+    pub(crate) summaries: Vec<u64>,
     role: Role,
     flags: Flags,
     at_ms: i64,
@@ -31,6 +33,7 @@ impl Store {
         Incoming {
             raw: message.raw.clone(),
             identity: self.inner.reader.identity(&message.raw),
+            summaries: self.inner.reader.summaries(message),
             role: message.role,
             flags: message.flags,
             at_ms,

@@ -30,6 +30,11 @@ pub trait Reader: Send + Sync + 'static {
     fn message(&self, dialect: Dialect, raw: &str) -> Option<Message>;
     /// Returns what makes a message the same although its bytes differ: cache marks and white space do not count.
     fn identity(&self, raw: &str) -> u64;
+    /// Returns the numbers of the summaries that a message holds, if the host wrote it.
+    fn summaries(&self, message: &Message) -> Vec<u64> {
+        let _ = message;
+        Vec::new()
+    }
 }
 
 /// A store. Clones share one writer.

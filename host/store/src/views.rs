@@ -132,7 +132,11 @@ pub(crate) fn rebase(conn: &Connection, session: i64, from: i64, to: i64, path: 
 }
 
 /// Returns what each written row among the items stands for; nothing for a note.
-fn standing_for(conn: &Connection, session: i64, items: &[u64]) -> Result<HashMap<u64, Vec<u64>>, StoreError> {
+pub(crate) fn standing_for(
+    conn: &Connection,
+    session: i64,
+    items: &[u64],
+) -> Result<HashMap<u64, Vec<u64>>, StoreError> {
     let doing = while_doing("reading a view");
     let coverage = Coverage::read(conn, session)?;
     let mut select = conn.prepare_cached("SELECT node, stands_for FROM written WHERE id = ?1").map_err(&doing)?;

@@ -108,6 +108,7 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
         idle_seconds: args.idle,
         reported_tokens,
         estimate: args.estimate,
+        ..Options::default()
     };
     let registry = place.registry();
     let mut live = LiveSession::open(document, place.config.clone(), &registry, &place.home, options)

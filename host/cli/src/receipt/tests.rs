@@ -12,6 +12,7 @@ fn run(first: u64, last: u64, what: What) -> Fate {
 
 fn receipt() -> Receipt {
     Receipt {
+        session_after: None,
         session: "s1".to_owned(),
         action: "compacted",
         engine_wanted: "lcm".to_owned(),

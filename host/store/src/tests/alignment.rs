@@ -90,6 +90,30 @@ fn a_view_goes_over_to_the_branch_as_far_as_it_holds() {
 }
 
 #[test]
+fn a_client_that_sends_back_what_the_host_wrote_changes_nothing() {
+    let (_dir, store, key, _) = stored();
+    compact(&store, key, 6);
+    let shown: Vec<Message> = store
+        .load(key, 0)
+        .unwrap()
+        .messages
+        .iter()
+        .map(|row| Plain.message(Dialect::OpenAiChat, &row.raw).unwrap())
+        .collect();
+    let mut sent = shown.clone();
+    sent.push(said("user", "and on"));
+    assert_eq!(resend(&store, key, &sent).change, Change::Appended);
+    assert_eq!(rows(&store), 22);
+    assert_eq!(view(&store, key), sent.iter().map(|message| message.raw.clone()).collect::<Vec<_>>());
+    // Edited in its tail, the summary stays.
+    sent[3] = said("assistant", "edited");
+    assert_eq!(resend(&store, key, &sent).change, Change::Edited);
+    assert_eq!(rows(&store), 23);
+    assert_eq!(view(&store, key), sent.iter().map(|message| message.raw.clone()).collect::<Vec<_>>());
+    assert_sound(&store);
+}
+
+#[test]
 fn going_back_to_another_branch_stores_nothing() {
     let (_dir, store, key, all) = stored();
     let mut other = all.clone();

@@ -99,7 +99,10 @@ fn a_changed_byte_is_named_and_the_rest_is_exported() {
     let store = open(&path);
     let (key, ids) = session(&store, "a", 40);
     drop(store);
-    tamper(&path, "UPDATE bodies SET data = CAST(replace(data, 'number 7', 'number 8') AS BLOB) WHERE data LIKE '%number 7\"%';");
+    tamper(
+        &path,
+        "UPDATE bodies SET data = CAST(replace(data, 'number 7', 'number 8') AS BLOB) WHERE data LIKE '%number 7\"%';",
+    );
     let store = open(&path);
     let found = store.verify(None, false).unwrap();
     assert!(found.problem_count >= 1, "{found:?}");
