@@ -33,7 +33,7 @@ pub enum SearchError {
     Source(String),
     /// The database failed.
     #[error("the database failed during a search: {0}")]
-    Database(#[from] rusqlite::Error),
+    Sql(#[from] rusqlite::Error),
 }
 
 /// A document to index: a message or a summary.
@@ -50,7 +50,7 @@ pub struct Doc<'a> {
     /// Depth of a summary; 0 for a message.
     pub depth: u32,
     /// When it was said, in milliseconds since 1970; 0 where that is not known.
-    pub at_ms: u64,
+    pub at_ms: i64,
     /// Its text, tool arguments and results included.
     pub text: &'a str,
 }
@@ -67,7 +67,7 @@ pub struct Facts {
     /// Depth of a summary; 0 for a message.
     pub depth: u32,
     /// When it was said, in milliseconds since 1970; 0 where that is not known.
-    pub at_ms: u64,
+    pub at_ms: i64,
 }
 
 /// The caller's documents.
@@ -76,7 +76,7 @@ pub trait Source {
     fn text(&self, id: i64) -> Result<Option<String>, SearchError>;
     /// Returns what [`Index::rebuild`](crate::Index::rebuild) needs besides the text; none if the document is gone.
     fn facts(&self, id: i64) -> Result<Option<Facts>, SearchError>;
-    /// Returns the documents around one in its session, oldest first, without itself: at most `each_side` before and after.
+    /// Returns the documents around one in its session, without itself: at most `each_side` before and after, in any order.
     fn neighbours(&self, id: i64, each_side: u32) -> Result<Vec<i64>, SearchError>;
     /// Reads texts of a range of ids in bulk, newest or oldest first, until `each` breaks.
     fn scan(
@@ -105,9 +105,9 @@ pub struct Query<'a> {
     /// Only calls and results of this tool.
     pub tool: Option<&'a str>,
     /// Only from this time on, in milliseconds since 1970.
-    pub since_ms: Option<u64>,
+    pub since_ms: Option<i64>,
     /// Only before this time, in milliseconds since 1970.
-    pub before_ms: Option<u64>,
+    pub before_ms: Option<i64>,
     /// Only this depth.
     pub depth: Option<u32>,
     /// Only ids for which this holds. It is asked about every match, so it should be quick.
@@ -117,7 +117,7 @@ pub struct Query<'a> {
     /// Hits to return at most; 0 for [`LIMIT_DEFAULT`].
     pub limit: u64,
     /// The present, for the preference of what is recent; 0 for none.
-    pub now_ms: u64,
+    pub now_ms: i64,
     /// When to stop reading texts; none for [`crate::verify::READING_TIME_MAX`] from the start.
     pub deadline: Option<Instant>,
 }

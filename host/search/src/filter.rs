@@ -41,8 +41,8 @@ impl<'a> Filter<'a> {
         groups.extend(query.depth.map(|depth| vec![key_of(DEPTH, &depth.to_le_bytes())]));
         Filter {
             groups,
-            since_ms: query.since_ms.unwrap_or(0),
-            before_ms: query.before_ms.unwrap_or(u64::MAX),
+            since_ms: query.since_ms.unwrap_or(0).max(0).unsigned_abs(),
+            before_ms: query.before_ms.map_or(u64::MAX, |before_ms| before_ms.max(0).unsigned_abs()),
             within: query.within,
         }
     }

@@ -1,7 +1,7 @@
 //! The index as its caller sees it: create, add, fill, search, check.
 
 use crate::api::{Doc, Page, Query, SearchError, Source};
-use crate::auto;
+use crate::{auto, build, check};
 use crate::segment::Tables;
 use crate::tail::Row;
 use rusqlite::{Connection, params};
@@ -68,8 +68,7 @@ impl Index {
     /// Moves the oldest documents of the tail into segments, within the caller's transaction: `docs_max` at most, in
     /// groups of 16. Returns how many were moved.
     pub fn fill(&self, conn: &Connection, source: &dyn Source, docs_max: usize) -> Result<usize, SearchError> {
-        let _ = (conn, source, docs_max);
-        Ok(0)
+        build::fill(self.tables(conn), source, docs_max)
     }
 
     /// Searches. If the connection is in no transaction, one is begun for reading, so that a search sees one state.
@@ -85,21 +84,18 @@ impl Index {
 
     /// Returns what is wrong with the index, if anything: it reads the lists of segments and a sample of the texts.
     pub fn verify(&self, conn: &Connection, source: &dyn Source) -> Result<Vec<String>, SearchError> {
-        let _ = (conn, source);
-        Ok(Vec::new())
+        check::verify(self.tables(conn), source, check::SAMPLE)
     }
 
     /// Returns what is wrong with the index, if anything, comparing every text.
     pub fn verify_deep(&self, conn: &Connection, source: &dyn Source) -> Result<Vec<String>, SearchError> {
-        let _ = (conn, source);
-        Ok(Vec::new())
+        check::verify(self.tables(conn), source, u64::MAX)
     }
 
     /// Empties the index and makes it anew from the source, within the caller's transaction. Returns how many documents it holds.
     pub fn rebuild(&self, conn: &Connection, source: &dyn Source) -> Result<u64, SearchError> {
         self.tables(conn).drop()?;
         self.create(conn)?;
-        let _ = source;
-        Ok(0)
+        check::rebuild(self, conn, source)
     }
 }

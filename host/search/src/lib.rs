@@ -8,9 +8,13 @@
 
 mod api;
 mod auto;
+mod build;
 mod candidates;
+mod check;
 mod filter;
 mod index;
+mod nearest;
+mod pattern;
 mod postings;
 mod rank;
 mod segment;
@@ -18,6 +22,9 @@ mod snippet;
 mod tail;
 mod terms;
 mod tokens;
+mod trigrams;
+mod verify;
 
-pub use api::{Doc, Facts, Hit, Page, Query, SearchError, Source};
+pub use api::{Doc, Facts, Hit, LIMIT_DEFAULT, LIMIT_MAX, Page, Query, SearchError, Source};
+pub use build::FILL_FROM;
 pub use index::Index;

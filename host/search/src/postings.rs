@@ -75,6 +75,11 @@ impl<'a> Entries<'a> {
         Entries { bytes: page, key: 0 }
     }
 
+    /// Returns how many bytes of the page are not read yet.
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns the next entry; none at the end of the page.
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'a>>, SearchError> {
         if self.bytes.is_empty() {

@@ -330,14 +330,14 @@ fn in_order(
     let mut around: HashMap<i64, Vec<i64>> = HashMap::new();
     let mut members = window.clone();
     for &id in &window {
-        around.insert(id, source.neighbours(id, NEIGHBOUR.len() as u32)?);
+        around.insert(id, neighbours(source, id)?);
     }
     if counting >= SPREAD_TERMS {
         for id in window.iter().take(WINDOW_SPREAD) {
             let beside = around.get(id).map(|ids| beside(*id, ids)).unwrap_or_default();
             for next in beside.into_iter().flatten() {
                 if !around.contains_key(&next) && scope.filter.allows(next) && scope.allows(tables, next)? {
-                    around.insert(next, source.neighbours(next, NEIGHBOUR.len() as u32)?);
+                    around.insert(next, neighbours(source, next)?);
                     members.push(next);
                 }
             }
@@ -356,7 +356,7 @@ fn in_order(
                 near += weight * look_up(scores, *other).0;
             }
         }
-        let recent = recency(times.of(tables, scores, scope, id)?, query.now_ms);
+        let recent = recency(times.of(tables, scores, scope, id)?, query.now_ms.max(0).unsigned_abs());
         let score = f64::from(own + near) * recent;
         let have = terms.iter().enumerate().filter(|(at, term)| term.counts && mask >> at & 1 == 1).count();
         let factor = shares.factor(mask);
@@ -380,6 +380,14 @@ fn in_order(
         placed.push(Scored { id, score: f64::from(own), why });
     }
     Ok(placed)
+}
+
+/// Returns the documents around one, rising.
+fn neighbours(source: &dyn Source, id: i64) -> Result<Vec<i64>, SearchError> {
+    let mut ids = source.neighbours(id, NEIGHBOUR.len() as u32)?;
+    ids.retain(|&other| other != id);
+    ids.sort_unstable();
+    Ok(ids)
 }
 
 /// Returns the ids right before and right after one.

@@ -78,7 +78,7 @@ impl Row {
                 _ => counted.push((key, 1)),
             }
         }
-        Row { at_ms: doc.at_ms, length, bytes: doc.text.len() as u64, keys: counted, pairs }
+        Row { at_ms: doc.at_ms.max(0).unsigned_abs(), length, bytes: doc.text.len() as u64, keys: counted, pairs }
     }
 
     /// Returns the bytes of the row.
@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_come_back(text in any::<String>(), session: i64, at_ms: u64) {
+        fn rows_come_back(text in any::<String>(), session: i64, at_ms: i64) {
             let row = Row::new(&Doc { id: 1, session, role: Role::User, tools: &["bash"], depth: 0, at_ms, text: &text });
             prop_assert_eq!(Row::from_bytes(&row.to_bytes()).unwrap(), row);
         }
