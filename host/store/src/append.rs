@@ -127,6 +127,7 @@ pub(crate) fn insert_at(
             role: message.role,
             tools,
             depth: 0,
+            at_ms: message.at_ms,
             text: &message.text,
         })
         .collect();

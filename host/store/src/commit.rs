@@ -286,7 +286,15 @@ pub(crate) fn put_node(
         ])
     })
     .map_err(&doing)?;
-    let docs = [Doc { id: doc, session, role: Role::Other, tools: &[], depth: node.depth, text: &node.text }];
+    let docs = [Doc {
+        id: doc,
+        session,
+        role: Role::Other,
+        tools: &[],
+        depth: node.depth,
+        at_ms: stored.last,
+        text: &node.text,
+    }];
     SUMMARIES.add(conn, &docs).map_err(searching)
 }
 
@@ -295,8 +303,7 @@ pub(crate) fn copy_nodes(conn: &Connection, from: i64, to: i64) -> Result<(), St
     let doing = while_doing("storing a summary");
     conn.execute(
         "INSERT INTO nodes (session, node, doc, depth, kind, body, tokens, source_tokens, messages, children, first_ms, last_ms, model, made_ms)
-         SELECT ?2, node, (SELECT coalesce(max(doc), 0) FROM nodes) + row_number() OVER (ORDER BY node),
-           depth, kind, body, tokens, source_tokens, messages, children, first_ms, last_ms, model, made_ms
+         SELECT ?2, node, NULL, depth, kind, body, tokens, source_tokens, messages, children, first_ms, last_ms, model, made_ms
          FROM nodes WHERE session = ?1",
         params![from, to],
     )

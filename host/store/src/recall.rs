@@ -472,7 +472,8 @@ impl<'a> Texts<'a> {
 
     fn sql(&self, columns: &str, rest: &str) -> String {
         let (table, id) = match self.which {
-            Which::Messages => ("messages", "t.id"),
+            // What the host wrote (flag 2) is found among the summaries.
+            Which::Messages => ("messages", "(t.flags & 2) = 0 AND t.id"),
             Which::Summaries => ("nodes", "t.doc"),
         };
         format!(
@@ -499,12 +500,22 @@ impl Source for Texts<'_> {
     }
 
     fn facts(&self, id: i64) -> Result<Option<Facts>, SearchError> {
-        let at = if self.which == Which::Messages { "t.session, t.at_ms" } else { "t.session, t.last_ms" };
-        let mut select = self.conn.prepare_cached(&self.sql(at, "= ?1")).map_err(sql_error)?;
-        select
-            .query_row([id], |row| Ok(Facts { session: row.get(0)?, at_ms: row.get(1)? }))
-            .optional()
-            .map_err(sql_error)
+        let columns = match self.which {
+            Which::Messages => "t.session, t.role, t.tools, 0, t.at_ms",
+            Which::Summaries => "t.session, 255, NULL, t.depth, t.last_ms",
+        };
+        let mut select = self.conn.prepare_cached(&self.sql(columns, "= ?1")).map_err(sql_error)?;
+        let facts = select.query_row([id], |row| {
+            let tools: Option<String> = row.get(2)?;
+            Ok(Facts {
+                session: row.get(0)?,
+                role: Role::from_code(row.get(1)?),
+                tools: tools.map(|tools| tools.lines().map(str::to_owned).collect()).unwrap_or_default(),
+                depth: row.get(3)?,
+                at_ms: row.get(4)?,
+            })
+        });
+        facts.optional().map_err(sql_error)
     }
 
     fn neighbours(&self, id: i64, each_side: u32) -> Result<Vec<i64>, SearchError> {
@@ -558,7 +569,7 @@ impl Source for Texts<'_> {
 
     fn id_range(&self) -> Result<Option<RangeInclusive<i64>>, SearchError> {
         let sql = match self.which {
-            Which::Messages => "SELECT min(id), max(id) FROM messages",
+            Which::Messages => "SELECT min(id), max(id) FROM messages WHERE (flags & 2) = 0",
             Which::Summaries => "SELECT min(doc), max(doc) FROM nodes",
         };
         let (least, most): (Option<i64>, Option<i64>) =

@@ -118,7 +118,8 @@ CREATE INDEX moves_by_session ON moves(session);
 CREATE TABLE nodes (
   session INTEGER NOT NULL REFERENCES sessions(id),
   node INTEGER NOT NULL,
-  doc INTEGER NOT NULL UNIQUE,
+  -- Its number in the search index; none for one that was taken along from another session, where it is found.
+  doc INTEGER UNIQUE,
   depth INTEGER NOT NULL,
   kind INTEGER NOT NULL,
   body INTEGER NOT NULL,

@@ -53,7 +53,7 @@ impl Store {
                 check_file(conn, &mut found)?;
                 for (index, which) in [(MESSAGES, recall::Which::Messages), (SUMMARIES, recall::Which::Summaries)] {
                     let source = recall::Texts::new(conn, self.inner.reader.as_ref(), &self.inner.bodies, which);
-                    for problem in index.verify(conn, &source).map_err(searching)? {
+                    for problem in index.verify_deep(conn, &source).map_err(searching)? {
                         found.add(problem);
                     }
                 }

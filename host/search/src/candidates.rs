@@ -1,0 +1,218 @@
+//! What a query may find at all: the segments and the tail, and which of their documents its restrictions allow.
+
+use crate::api::SearchError;
+use crate::filter::Filter;
+use crate::postings::each_doc;
+use crate::segment::{Ids, Segment, Store, Tables};
+use crate::tail::Row;
+
+/// A set of documents or blocks of a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+}
+
+impl Bits {
+    pub(crate) fn none(count: u32) -> Bits {
+        Bits { words: vec![0; (count as usize).div_ceil(64)] }
+    }
+
+    pub(crate) fn all(count: u32) -> Bits {
+        let mut bits = Bits { words: vec![u64::MAX; (count as usize).div_ceil(64)] };
+        if let Some(last) = bits.words.last_mut().filter(|_| count % 64 != 0) {
+            *last = (1 << (count % 64)) - 1;
+        }
+        bits
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, at: u32) {
+        if let Some(word) = self.words.get_mut(at as usize / 64) {
+            *word |= 1 << (at % 64);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, at: u32) -> bool {
+        self.words.get(at as usize / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    pub(crate) fn and(&mut self, other: &Bits) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word &= other;
+        }
+    }
+
+    pub(crate) fn or(&mut self, other: &Bits) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.words.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// Returns the members, rising.
+    pub(crate) fn members(&self) -> Vec<u32> {
+        let mut out = Vec::new();
+        for (at, &word) in self.words.iter().enumerate() {
+            let mut left = word;
+            while left != 0 {
+                out.push(at as u32 * 64 + left.trailing_zeros());
+                left &= left - 1;
+            }
+        }
+        out
+    }
+}
+
+/// A document of the tail.
+#[derive(Debug)]
+pub(crate) struct TailDoc {
+    pub(crate) id: i64,
+    pub(crate) row: Row,
+    /// Whether the query's restrictions allow it.
+    pub(crate) allowed: bool,
+}
+
+/// The documents that are in no segment.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    docs: Vec<TailDoc>,
+}
+
+impl Tail {
+    fn read(tables: Tables<'_>, filter: &Filter<'_>) -> Result<Tail, SearchError> {
+        let mut statement =
+            tables.conn.prepare_cached(&format!("SELECT id, d FROM {}_tail ORDER BY id", tables.prefix))?;
+        let mut rows = statement.query([])?;
+        let mut docs = Vec::new();
+        while let Some(found) = rows.next()? {
+            let bytes = found.get_ref(1)?.as_blob().map_err(|_| crate::postings::damaged("a row of the tail"))?;
+            let row = Row::from_bytes(bytes)?;
+            let allowed = row.passes(filter);
+            docs.push(TailDoc { id: found.get(0)?, row, allowed });
+        }
+        Ok(Tail { docs })
+    }
+
+    /// Returns the documents, oldest first.
+    pub(crate) fn docs(&self) -> &[TailDoc] {
+        &self.docs
+    }
+
+    pub(crate) fn doc(&self, id: i64) -> Option<&TailDoc> {
+        self.docs.binary_search_by_key(&id, |doc| doc.id).ok().and_then(|at| self.docs.get(at))
+    }
+}
+
+/// A segment with documents that a query may find.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) segment: Segment,
+    /// Which documents; none for all.
+    pub(crate) allowed: Option<Bits>,
+}
+
+/// What a query may find.
+pub(crate) struct Scope<'a> {
+    /// Oldest first, without those in which nothing is allowed.
+    pub(crate) segments: Vec<Part>,
+    pub(crate) tail: Tail,
+    pub(crate) filter: Filter<'a>,
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn read(tables: Tables<'_>, filter: Filter<'a>) -> Result<Scope<'a>, SearchError> {
+        let mut segments = Vec::new();
+        for segment in tables.segments()? {
+            let allowed = allowed(tables, &segment, &filter)?;
+            if allowed.as_ref().is_none_or(|allowed| !allowed.is_empty()) {
+                segments.push(Part { segment, allowed });
+            }
+        }
+        let tail = Tail::read(tables, &filter)?;
+        Ok(Scope { segments, tail, filter })
+    }
+
+    /// Returns how many documents the segments of the scope and the tail have.
+    pub(crate) fn doc_count(&self) -> u64 {
+        self.segments.iter().map(|part| u64::from(part.segment.docs)).sum::<u64>() + self.tail.docs.len() as u64
+    }
+
+    /// Returns the mean length of a text, in words.
+    pub(crate) fn mean_length(&self) -> f32 {
+        let tail: u64 = self.tail.docs.iter().map(|doc| u64::from(doc.row.length)).sum();
+        let words = self.segments.iter().map(|part| part.segment.words).sum::<u64>() + tail;
+        words as f32 / self.doc_count().max(1) as f32
+    }
+
+    /// Returns whether the restrictions allow a document, the caller's own condition aside.
+    pub(crate) fn allows(&self, tables: Tables<'_>, id: i64) -> Result<bool, SearchError> {
+        if let Some(doc) = self.tail.doc(id) {
+            return Ok(doc.allowed);
+        }
+        let Some(part) = self.segments.iter().find(|part| (part.segment.first..=part.segment.last).contains(&id))
+        else {
+            return Ok(false);
+        };
+        let Some(allowed) = &part.allowed else { return Ok(true) };
+        let ids: Ids = tables.ids(&part.segment)?;
+        Ok(ids.doc(id, part.segment.docs).is_some_and(|doc| allowed.has(doc)))
+    }
+}
+
+/// Returns which documents of a segment the restrictions allow; none for all.
+fn allowed(tables: Tables<'_>, segment: &Segment, filter: &Filter<'_>) -> Result<Option<Bits>, SearchError> {
+    let mut out: Option<Bits> = None;
+    let mut narrow = |bits: Bits| match &mut out {
+        Some(out) => out.and(&bits),
+        None => out = Some(bits),
+    };
+    for group in &filter.groups {
+        let mut bits = Bits::none(segment.docs);
+        for &key in group {
+            tables.lookup(Store::Words, segment.number, key, |entry| {
+                each_doc(entry.list, segment.docs, |doc, _| bits.set(doc))
+            })?;
+        }
+        let nothing = bits.is_empty();
+        narrow(bits);
+        if nothing {
+            return Ok(out);
+        }
+    }
+    let inside = filter.time_allows(segment.since_ms) && filter.time_allows(segment.until_ms);
+    if filter.is_timed() && !inside {
+        let mut bits = Bits::none(segment.docs);
+        for (doc, &at_ms) in tables.times(segment)?.iter().enumerate() {
+            if filter.time_allows(at_ms) {
+                bits.set(doc as u32);
+            }
+        }
+        narrow(bits);
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_know_their_members() {
+        let mut bits = Bits::none(130);
+        bits.set(0);
+        bits.set(129);
+        assert_eq!(bits.members(), [0, 129]);
+        assert_eq!(Bits::all(130).count(), 130);
+        assert_eq!(Bits::all(128).count(), 128);
+        bits.and(&Bits::none(130));
+        assert!(bits.is_empty());
+    }
+}

@@ -1,0 +1,539 @@
+//! Ranks documents by the words of a query: BM25, the share of the query's words, the messages around, recency.
+//!
+//! Every document that has one of the words is scored, in one pass over the posting lists, so that totals and the order
+//! are exact. What is around a document counts for the best ones only, see [`WINDOW`].
+
+use crate::api::{Query, SearchError, Source};
+use crate::candidates::{Scope, Tail};
+use crate::segment::{Ids, Segment, Store, Tables, length_byte, length_of};
+use crate::terms::Term;
+use engine_api::SearchSort;
+use std::collections::HashMap;
+
+/// How soon further occurrences of a word stop counting, and how much a long text is held against it; tuned on LoCoMo
+/// (`docs/evals.md`).
+const K1: f32 = 1.2;
+const B: f32 = 0.6;
+/// How much a text with all words gains over one with hardly any; tuned on LoCoMo.
+const COVERAGE: f32 = 1.0;
+/// What the scores of the neighbours at distance one and two add; tuned on LoCoMo.
+const NEIGHBOUR: [f32; 2] = [0.30, 0.12];
+/// How many times the own score a neighbourhood may add at most.
+const RECENCY: f64 = 0.05;
+/// Days after which half of the preference for what is recent is gone.
+const RECENCY_HALF_DAYS: f64 = 30.0;
+/// Documents whose neighbours are looked at.
+pub(crate) const WINDOW: usize = 200;
+/// Of these, documents whose neighbours may enter the window without a word of their own.
+const WINDOW_SPREAD: usize = 60;
+/// Words that a query must have for that: with fewer, a hit without any would look wrong.
+const SPREAD_TERMS: usize = 3;
+/// Hits that can be paged through.
+pub(crate) const DEPTH_MAX: usize = 10_000;
+
+/// A document found, in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Scored {
+    pub(crate) id: i64,
+    pub(crate) score: f64,
+    pub(crate) why: String,
+}
+
+/// What a search by words found.
+#[derive(Debug, Default)]
+pub(crate) struct Ranked {
+    /// The page, in order.
+    pub(crate) hits: Vec<Scored>,
+    pub(crate) total: u64,
+    pub(crate) total_is_least: bool,
+    pub(crate) has_more: bool,
+    pub(crate) not_covered: String,
+}
+
+/// The scores of a segment's documents, or of the tail's.
+struct Scores {
+    ids: Ids,
+    docs: u32,
+    own: Vec<f32>,
+    mask: Vec<u32>,
+    /// The segment; none for the tail.
+    segment: Option<Segment>,
+}
+
+/// Ranks the documents of a scope.
+pub(crate) fn ranked(
+    tables: Tables<'_>,
+    source: &dyn Source,
+    query: &Query<'_>,
+    scope: &Scope<'_>,
+    terms: &[Term],
+) -> Result<Ranked, SearchError> {
+    let lists = Lists::read(tables, scope, terms)?;
+    let weights = lists.weights(scope);
+    let shares = Shares::new(terms, &weights, &lists.found);
+    let scores = score_all(tables, scope, terms, &lists, &weights, &shares)?;
+    let wanted = query.skipped().saturating_add(query.page_len());
+    let depth = wanted.clamp(WINDOW, DEPTH_MAX);
+    let mut best = Best::new(depth);
+    let mut total = 0_u64;
+    for (place, part) in scores.iter().enumerate() {
+        for (doc, (&own, &mask)) in part.own.iter().zip(&part.mask).enumerate() {
+            if mask == 0 {
+                continue;
+            }
+            if scope.filter.within.is_some() {
+                let allowed = part.ids.id(doc as u32).is_some_and(|id| scope.filter.allows(id));
+                if !allowed {
+                    continue;
+                }
+            }
+            total += 1;
+            best.push(own, place as u32, doc as u32);
+        }
+    }
+    let order = best.finish();
+    let mut out = Ranked { total, ..Ranked::default() };
+    let all = in_order(tables, source, query, scope, terms, &scores, &shares, &order)?;
+    // Neighbours without a word of their own are hits too.
+    out.total = total.max(all.len() as u64)
+        + (all.len().saturating_sub(order.len())) as u64 * u64::from(total > all.len() as u64);
+    out.has_more = out.total > wanted as u64;
+    if query.skipped() >= DEPTH_MAX || (wanted > DEPTH_MAX && out.has_more) {
+        out.not_covered = format!("only the best {DEPTH_MAX} are put in order; name rarer words or a session");
+        out.has_more = false;
+    }
+    out.hits = all.into_iter().skip(query.skipped()).take(query.page_len()).collect();
+    Ok(out)
+}
+
+/// The posting lists of a query's words.
+struct Lists {
+    /// By place in the scope's segments, then by word: how many documents, and the list.
+    lists: Vec<Vec<Option<(u32, Vec<u8>)>>>,
+    /// By word: documents that have it.
+    found: Vec<u64>,
+}
+
+impl Lists {
+    fn read(tables: Tables<'_>, scope: &Scope<'_>, terms: &[Term]) -> Result<Lists, SearchError> {
+        let mut found = vec![0_u64; terms.len()];
+        let mut lists = Vec::with_capacity(scope.segments.len());
+        for part in &scope.segments {
+            let mut of_segment = Vec::with_capacity(terms.len());
+            for (term, found) in terms.iter().zip(&mut found) {
+                let list = tables.lookup(Store::Words, part.segment.number, term.key, |entry| {
+                    Ok((entry.count, entry.list.to_vec()))
+                })?;
+                *found += list.as_ref().map_or(0, |(count, _)| u64::from(*count));
+                of_segment.push(list);
+            }
+            lists.push(of_segment);
+        }
+        for doc in scope.tail.docs() {
+            for (term, found) in terms.iter().zip(&mut found) {
+                *found += u64::from(doc.row.times(term.key) > 0);
+            }
+        }
+        Ok(Lists { lists, found })
+    }
+
+    /// Returns what one occurrence of each word is worth.
+    fn weights(&self, scope: &Scope<'_>) -> Vec<f32> {
+        let docs = scope.doc_count() as f64;
+        self.found
+            .iter()
+            .map(|&found| (1.0 + (docs - found as f64 + 0.5).max(0.0) / (found as f64 + 0.5)).ln() as f32)
+            .collect()
+    }
+}
+
+/// How much of a query a document has, by the mask of its words.
+struct Shares {
+    weights: Vec<f32>,
+    whole: f32,
+    /// The factor for every mask, where words are few.
+    table: Vec<f32>,
+}
+
+impl Shares {
+    fn new(terms: &[Term], weights: &[f32], found: &[u64]) -> Shares {
+        let weights: Vec<f32> = terms
+            .iter()
+            .zip(weights.iter().zip(found))
+            .map(|(term, (&weight, &found))| if term.counts && found > 0 { weight } else { 0.0 })
+            .collect();
+        let whole = weights.iter().sum::<f32>().max(f32::MIN_POSITIVE);
+        let mut shares = Shares { weights, whole, table: Vec::new() };
+        if terms.len() <= 10 {
+            shares.table = (0..1_u32 << terms.len()).map(|mask| shares.compute(mask)).collect();
+        }
+        shares
+    }
+
+    fn share(&self, mask: u32) -> f32 {
+        let mut sum = 0.0;
+        for (at, weight) in self.weights.iter().enumerate() {
+            if mask >> at & 1 == 1 {
+                sum += weight;
+            }
+        }
+        sum / self.whole
+    }
+
+    fn compute(&self, mask: u32) -> f32 {
+        let share = self.share(mask);
+        1.0 + COVERAGE * share * share
+    }
+
+    fn factor(&self, mask: u32) -> f32 {
+        self.table.get(mask as usize).copied().unwrap_or_else(|| self.compute(mask))
+    }
+}
+
+/// Scores every document that has a word.
+fn score_all(
+    tables: Tables<'_>,
+    scope: &Scope<'_>,
+    terms: &[Term],
+    lists: &Lists,
+    weights: &[f32],
+    shares: &Shares,
+) -> Result<Vec<Scores>, SearchError> {
+    let mean = scope.mean_length().max(1.0);
+    let norms: Vec<f32> = (0..=255_u8).map(|byte| K1 * (1.0 - B + B * length_of(byte) / mean)).collect();
+    let mut out = Vec::with_capacity(scope.segments.len() + 1);
+    for (part, of_segment) in scope.segments.iter().zip(&lists.lists) {
+        if of_segment.iter().all(Option::is_none) {
+            continue;
+        }
+        let docs = part.segment.docs;
+        let lengths = tables.lengths(&part.segment)?;
+        let mut own = vec![0_f32; docs as usize];
+        let mut mask = vec![0_u32; docs as usize];
+        for (at, (list, &weight)) in of_segment.iter().zip(weights).enumerate() {
+            let Some((_, list)) = list else { continue };
+            let bit = 1_u32 << at;
+            crate::postings::each_doc(list, docs, |doc, times| {
+                let at = doc as usize;
+                let (Some(own), Some(mask), Some(&length)) = (own.get_mut(at), mask.get_mut(at), lengths.get(at))
+                else {
+                    return;
+                };
+                let times = times as f32;
+                let norm = norms.get(usize::from(length)).copied().unwrap_or(K1);
+                *own += weight * (K1 + 1.0) * times / (times + norm);
+                *mask |= bit;
+            })?;
+        }
+        for (doc, (own, mask)) in own.iter_mut().zip(&mut mask).enumerate() {
+            if *mask == 0 {
+                continue;
+            }
+            if part.allowed.as_ref().is_some_and(|allowed| !allowed.has(doc as u32)) {
+                *mask = 0;
+                *own = 0.0;
+                continue;
+            }
+            *own *= shares.factor(*mask);
+        }
+        out.push(Scores { ids: tables.ids(&part.segment)?, docs, own, mask, segment: Some(part.segment.clone()) });
+    }
+    out.push(score_tail(&scope.tail, terms, weights, shares, &norms));
+    Ok(out)
+}
+
+fn score_tail(tail: &Tail, terms: &[Term], weights: &[f32], shares: &Shares, norms: &[f32]) -> Scores {
+    let docs = tail.docs();
+    let mut scores = Scores {
+        ids: Ids::List(docs.iter().map(|doc| doc.id).collect()),
+        docs: docs.len() as u32,
+        own: vec![0.0; docs.len()],
+        mask: vec![0; docs.len()],
+        segment: None,
+    };
+    for (doc, (own, mask)) in docs.iter().zip(scores.own.iter_mut().zip(&mut scores.mask)) {
+        if !doc.allowed {
+            continue;
+        }
+        let norm = norms.get(usize::from(length_byte(doc.row.length))).copied().unwrap_or(K1);
+        for (at, (term, &weight)) in terms.iter().zip(weights).enumerate() {
+            let times = doc.row.times(term.key) as f32;
+            if times > 0.0 {
+                *own += weight * (K1 + 1.0) * times / (times + norm);
+                *mask |= 1 << at;
+            }
+        }
+        if *mask != 0 {
+            *own *= shares.factor(*mask);
+        }
+    }
+    scores
+}
+
+/// Keeps the best of many.
+struct Best {
+    keep: usize,
+    least: f32,
+    found: Vec<(f32, u32, u32)>,
+}
+
+impl Best {
+    fn new(keep: usize) -> Best {
+        Best { keep, least: f32::NEG_INFINITY, found: Vec::with_capacity(keep * 2) }
+    }
+
+    #[inline]
+    fn push(&mut self, score: f32, place: u32, doc: u32) {
+        // Equal scores: the newer, which comes later, wins.
+        if score >= self.least {
+            self.found.push((score, place, doc));
+            if self.found.len() >= self.keep * 2 {
+                self.cut();
+            }
+        }
+    }
+
+    fn cut(&mut self) {
+        if self.found.len() > self.keep {
+            self.found.select_nth_unstable_by(self.keep - 1, best_first);
+            self.found.truncate(self.keep);
+            self.least = self.found.iter().map(|found| found.0).fold(f32::INFINITY, f32::min);
+        }
+    }
+
+    fn finish(mut self) -> Vec<(f32, u32, u32)> {
+        self.cut();
+        self.found.sort_unstable_by(best_first);
+        self.found
+    }
+}
+
+fn best_first(left: &(f32, u32, u32), right: &(f32, u32, u32)) -> std::cmp::Ordering {
+    right.0.total_cmp(&left.0).then_with(|| (right.1, right.2).cmp(&(left.1, left.2)))
+}
+
+/// Puts the best in their final order: the first [`WINDOW`] by what is around them too, the others by themselves.
+#[expect(clippy::too_many_arguments, reason = "one step of `ranked`, cut out to fit a screen")]
+fn in_order(
+    tables: Tables<'_>,
+    source: &dyn Source,
+    query: &Query<'_>,
+    scope: &Scope<'_>,
+    terms: &[Term],
+    scores: &[Scores],
+    shares: &Shares,
+    order: &[(f32, u32, u32)],
+) -> Result<Vec<Scored>, SearchError> {
+    let id_of = |&(_, place, doc): &(f32, u32, u32)| scores.get(place as usize).and_then(|part| part.ids.id(doc));
+    let window: Vec<i64> = order.iter().take(WINDOW).filter_map(id_of).collect();
+    let counting = terms.iter().filter(|term| term.counts).count();
+    let mut around: HashMap<i64, Vec<i64>> = HashMap::new();
+    let mut members = window.clone();
+    for &id in &window {
+        around.insert(id, neighbours(source, id)?);
+    }
+    if counting >= SPREAD_TERMS {
+        for id in window.iter().take(WINDOW_SPREAD) {
+            let beside = around.get(id).map(|ids| beside(*id, ids)).unwrap_or_default();
+            for next in beside.into_iter().flatten() {
+                if !around.contains_key(&next) && scope.filter.allows(next) && scope.allows(tables, next)? {
+                    around.insert(next, neighbours(source, next)?);
+                    members.push(next);
+                }
+            }
+        }
+    }
+    let mut times = Times::default();
+    let mut placed = Vec::with_capacity(members.len());
+    for id in members {
+        let (own, mask) = look_up(scores, id);
+        let mut near = 0.0_f32;
+        let ids = around.get(&id).map_or(&[][..], Vec::as_slice);
+        let split = ids.partition_point(|&other| other < id);
+        let (before, after) = ids.split_at(split);
+        for (distance, weight) in NEIGHBOUR.iter().enumerate() {
+            for other in [before.iter().rev().nth(distance), after.get(distance)].into_iter().flatten() {
+                near += weight * look_up(scores, *other).0;
+            }
+        }
+        let recent = recency(times.of(tables, scores, scope, id)?, query.now_ms.max(0).unsigned_abs());
+        let score = f64::from(own + near) * recent;
+        let have = terms.iter().enumerate().filter(|(at, term)| term.counts && mask >> at & 1 == 1).count();
+        let factor = shares.factor(mask);
+        let bm25 = own / factor;
+        let why = format!(
+            "bm25 {bm25:.1} × {factor:.2} for {have} of {counting} words, neighbours +{near:.1}, recency {recent:.2}"
+        );
+        placed.push(Scored { id, score, why });
+    }
+    // Ids end ties, so that pages never overlap.
+    placed.sort_by(|left, right| right.score.total_cmp(&left.score).then(right.id.cmp(&left.id)));
+    let rest: Vec<i64> = order.iter().skip(WINDOW).filter_map(id_of).filter(|id| !around.contains_key(id)).collect();
+    for id in rest {
+        let (own, mask) = look_up(scores, id);
+        let have = terms.iter().enumerate().filter(|(at, term)| term.counts && mask >> at & 1 == 1).count();
+        let why = format!(
+            "bm25 {:.1} × {:.2} for {have} of {counting} words",
+            own / shares.factor(mask),
+            shares.factor(mask)
+        );
+        placed.push(Scored { id, score: f64::from(own), why });
+    }
+    Ok(placed)
+}
+
+/// Returns the documents around one, rising.
+fn neighbours(source: &dyn Source, id: i64) -> Result<Vec<i64>, SearchError> {
+    let mut ids = source.neighbours(id, NEIGHBOUR.len() as u32)?;
+    ids.retain(|&other| other != id);
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// Returns the ids right before and right after one.
+fn beside(id: i64, around: &[i64]) -> [Option<i64>; 2] {
+    let split = around.partition_point(|&other| other < id);
+    [split.checked_sub(1).and_then(|at| around.get(at)).copied(), around.get(split).copied()]
+}
+
+/// Returns a document's own score and the mask of its words; zeros if it has none.
+fn look_up(scores: &[Scores], id: i64) -> (f32, u32) {
+    for part in scores {
+        let inside = part.segment.as_ref().is_none_or(|segment| (segment.first..=segment.last).contains(&id));
+        if let Some(doc) = part.ids.doc(id, part.docs).filter(|_| inside) {
+            let at = doc as usize;
+            return (part.own.get(at).copied().unwrap_or(0.0), part.mask.get(at).copied().unwrap_or(0));
+        }
+    }
+    (0.0, 0)
+}
+
+/// Times of documents, a segment at a time.
+#[derive(Default)]
+struct Times {
+    known: HashMap<i64, Vec<u64>>,
+}
+
+impl Times {
+    fn of(&mut self, tables: Tables<'_>, scores: &[Scores], scope: &Scope<'_>, id: i64) -> Result<u64, SearchError> {
+        if let Some(doc) = scope.tail.doc(id) {
+            return Ok(doc.row.at_ms);
+        }
+        let inside = |part: &&Scores| part.segment.as_ref().is_some_and(|s| (s.first..=s.last).contains(&id));
+        let Some(part) = scores.iter().find(inside) else { return Ok(0) };
+        let (Some(segment), Some(doc)) = (&part.segment, part.ids.doc(id, part.docs)) else { return Ok(0) };
+        if !self.known.contains_key(&segment.number) {
+            self.known.insert(segment.number, tables.times(segment)?);
+        }
+        Ok(self.known.get(&segment.number).and_then(|times| times.get(doc as usize)).copied().unwrap_or(0))
+    }
+}
+
+/// Returns the factor for what is recent: 1 for now, falling to `1 - RECENCY`.
+fn recency(at_ms: u64, now_ms: u64) -> f64 {
+    if at_ms == 0 || now_ms == 0 {
+        return 1.0;
+    }
+    let days = now_ms.saturating_sub(at_ms) as f64 / 86_400_000.0;
+    1.0 - RECENCY * (1.0 - 0.5_f64.powf(days / RECENCY_HALF_DAYS))
+}
+
+/// Finds documents with all words, or with any if none has all, by time; see [`SearchSort`].
+pub(crate) fn by_time(
+    tables: Tables<'_>,
+    query: &Query<'_>,
+    scope: &Scope<'_>,
+    terms: &[Term],
+) -> Result<Ranked, SearchError> {
+    let all = terms.iter().enumerate().filter(|(_, term)| term.counts).fold(0, |mask, (at, _)| mask | 1_u32 << at);
+    let found = passes(tables, query, scope, terms, &|mask| mask & all == all)?;
+    if found.total > 0 || all.count_ones() < 2 {
+        return Ok(found);
+    }
+    passes(tables, query, scope, terms, &|mask| mask != 0)
+}
+
+/// Matches counted at most where order does not need all of them.
+pub(crate) const COUNT_MAX: u64 = 10_000;
+
+fn passes(
+    tables: Tables<'_>,
+    query: &Query<'_>,
+    scope: &Scope<'_>,
+    terms: &[Term],
+    matches: &dyn Fn(u32) -> bool,
+) -> Result<Ranked, SearchError> {
+    let newest_first = query.sort != SearchSort::Oldest;
+    let wanted = (query.skipped().saturating_add(query.page_len()) as u64).max(COUNT_MAX);
+    let mut out = Ranked::default();
+    let mut take = |id: i64, mask: u32| {
+        if !matches(mask) || !scope.filter.allows(id) {
+            return;
+        }
+        if out.total >= query.offset && out.hits.len() < query.page_len() {
+            let have = terms.iter().enumerate().filter(|(at, term)| term.counts && mask >> at & 1 == 1).count();
+            out.hits.push(Scored {
+                id,
+                score: 0.0,
+                why: format!("{have} of {} words, by time", terms.iter().filter(|t| t.counts).count()),
+            });
+        }
+        out.total += 1;
+    };
+    let mut places: Vec<Option<usize>> = (0..scope.segments.len()).map(Some).chain([None]).collect();
+    if newest_first {
+        places.reverse();
+    }
+    let mut complete = true;
+    let mut counted = 0_u64;
+    for place in places {
+        if counted >= wanted {
+            complete = false;
+            break;
+        }
+        let mut found: Vec<(i64, u32)> = Vec::new();
+        match place.and_then(|place| scope.segments.get(place)) {
+            Some(part) => {
+                let docs = part.segment.docs;
+                let mut mask = vec![0_u32; docs as usize];
+                for (at, term) in terms.iter().enumerate() {
+                    tables.lookup(Store::Words, part.segment.number, term.key, |entry| {
+                        crate::postings::each_doc(entry.list, docs, |doc, _| {
+                            if let Some(mask) = mask.get_mut(doc as usize) {
+                                *mask |= 1 << at;
+                            }
+                        })
+                    })?;
+                }
+                let ids = tables.ids(&part.segment)?;
+                for (doc, &mask) in mask.iter().enumerate() {
+                    let allowed = part.allowed.as_ref().is_none_or(|allowed| allowed.has(doc as u32));
+                    if let Some(id) = ids.id(doc as u32).filter(|_| mask != 0 && allowed) {
+                        found.push((id, mask));
+                    }
+                }
+            }
+            None => {
+                for doc in scope.tail.docs().iter().filter(|doc| doc.allowed) {
+                    let mask = terms
+                        .iter()
+                        .enumerate()
+                        .fold(0, |mask, (at, term)| mask | u32::from(doc.row.times(term.key) > 0) << at);
+                    if mask != 0 {
+                        found.push((doc.id, mask));
+                    }
+                }
+            }
+        }
+        if newest_first {
+            found.reverse();
+        }
+        for (id, mask) in found {
+            take(id, mask);
+            counted += u64::from(matches(mask));
+        }
+    }
+    out.total_is_least = !complete;
+    out.has_more = out.total > query.offset.saturating_add(out.hits.len() as u64);
+    Ok(out)
+}
