@@ -46,7 +46,7 @@ const FIXTURE_ENGINES: &str = "tests/fixture-engines/*";
 const TESTS: &str = "host-tests";
 
 /// Crates that cost much to build or to trust, and the only crates that may name them.
-const HOMES: [(&str, &[&str]); 12] = [
+const HOMES: [(&str, &[&str]); 13] = [
     ("abi_stable", &["engine-api", "host-registry"]),
     ("libloading", &["host-registry"]),
     ("inventory", &["host-registry"]),
@@ -56,6 +56,7 @@ const HOMES: [(&str, &[&str]); 12] = [
     ("tiktoken", &["host-tokens"]),
     ("tiktoken-rs", &["host-tokens"]),
     ("clap", &["host-cli", "xtask"]),
+    ("rusqlite", &["host-search", "host-store", "host-import"]),
     ("flate2", &["host-import"]),
     ("reqwest", &["host-llm"]),
     ("aho-corasick", &["host-redact"]),
