@@ -148,7 +148,9 @@ pub(crate) struct Recognised {
 /// Recognises the format by the first bytes of the content, or takes the one that is given.
 pub(crate) fn recognise(prefix: &[u8], given: Option<Format>) -> Result<Recognised, ImportError> {
     if prefix.starts_with(SQLITE_MAGIC) {
-        return Err(ImportError::Binary { hint: "it is a SQLite database, which is read by its file name and not as a stream" });
+        return Err(ImportError::Binary {
+            hint: "it is a SQLite database, which is read by its file name and not as a stream",
+        });
     }
     if given.is_some_and(Format::is_database) {
         return Err(ImportError::Binary { hint: "the format that was named is a SQLite database, and this is none" });

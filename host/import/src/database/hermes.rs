@@ -86,6 +86,7 @@ impl<'c> HermesStore<'c> {
             }
         }
         let mut keys = messages.keys("id", "session_id", problems);
+        messages.note_missing("id", "session_id", &keys, problems);
         let mut sessions = described(connection, &mut keys, problems)?;
         let mut orphans: Vec<(String, Vec<i64>)> = keys.into_iter().collect();
         orphans.sort_by_key(|(_, rows)| rows.first().copied());
@@ -114,11 +115,7 @@ impl<'c> HermesStore<'c> {
     }
 }
 
-fn described(
-    connection: &Connection,
-    keys: &mut Keys,
-    problems: &mut Problems,
-) -> Result<Vec<Session>, ImportError> {
+fn described(connection: &Connection, keys: &mut Keys, problems: &mut Problems) -> Result<Vec<Session>, ImportError> {
     let table = Table::need(connection, "sessions", &["id"])?;
     let mut reader = table.reader("rowid", &SESSION_COLUMNS, crate::LINE_BYTES_MAX)?;
     let mut bytes = 0;

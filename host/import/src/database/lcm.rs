@@ -42,8 +42,7 @@ impl<'c> LcmStore<'c> {
         messages.note_unknown(&known, problems);
         if Table::find(connection, "metadata")?.is_some() {
             let sql = "SELECT CAST(value AS INTEGER) FROM metadata WHERE key = 'schema_version'";
-            if let Some(version) =
-                super::table::first_number(connection, sql).filter(|version| *version > SCHEMA_KNOWN)
+            if let Some(version) = super::table::first_number(connection, sql).filter(|version| *version > SCHEMA_KNOWN)
             {
                 problems.warn(None, || {
                     format!("schema {version} of the database is newer than {SCHEMA_KNOWN}, which is known here; what it added is not read")
@@ -59,10 +58,12 @@ impl<'c> LcmStore<'c> {
             is_whole
         });
         if nodes.is_none() {
-            problems.warn(None, || "the database has no readable table summary_nodes; no summaries are read".to_owned());
+            problems
+                .warn(None, || "the database has no readable table summary_nodes; no summaries are read".to_owned());
         }
-        let mut sessions: Vec<(String, Vec<i64>)> =
-            messages.keys("store_id", "session_id", problems).into_iter().collect();
+        let keys = messages.keys("store_id", "session_id", problems);
+        messages.note_missing("store_id", "session_id", &keys, problems);
+        let mut sessions: Vec<(String, Vec<i64>)> = keys.into_iter().collect();
         sessions.sort_by_key(|(_, rows)| rows.first().copied());
         let node_keys = match &nodes {
             Some(table) => table.keys("node_id", "session_id", problems),
@@ -73,15 +74,20 @@ impl<'c> LcmStore<'c> {
         let (alone_sessions, alone_nodes) =
             alone.fold((0usize, 0usize), |(sessions, nodes), (_, keys)| (sessions + 1, nodes + keys.len()));
         if alone_sessions > 0 {
-            problems.lost(None, || {
-                format!("{alone_nodes} nodes of {alone_sessions} sessions without messages left out")
-            });
+            problems
+                .lost(None, || format!("{alone_nodes} nodes of {alone_sessions} sessions without messages left out"));
         }
         let parents = parents(connection, problems)?;
         Ok(LcmStore { messages, nodes, sessions, node_keys, parents })
     }
 
-    fn raw_nodes(&self, session: &str, limit: usize, bytes: &mut u64, problems: &mut Problems) -> Result<Vec<RawNode>, ImportError> {
+    fn raw_nodes(
+        &self,
+        session: &str,
+        limit: usize,
+        bytes: &mut u64,
+        problems: &mut Problems,
+    ) -> Result<Vec<RawNode>, ImportError> {
         let (Some(table), Some(keys)) = (&self.nodes, self.node_keys.get(session)) else { return Ok(Vec::new()) };
         let mut reader = table.reader("node_id", &NODE_COLUMNS, limit)?;
         let mut nodes = Vec::with_capacity(keys.len());
@@ -99,9 +105,8 @@ impl<'c> LcmStore<'c> {
             match cells.text("source_type").as_deref() {
                 Some("nodes") => node.nodes = sources.iter().map(i64::to_string).collect(),
                 None | Some("messages") => node.messages = sources,
-                Some(other) => problems.warn(None, || {
-                    format!("{at} has sources of the kind {other:?}; the node is kept without them")
-                }),
+                Some(other) => problems
+                    .warn(None, || format!("{at} has sources of the kind {other:?}; the node is kept without them")),
             }
             nodes.push(node);
         }
@@ -192,13 +197,16 @@ fn live(
 ) -> (Vec<Message>, Vec<ImportedRow>) {
     let within: HashSet<usize> = nodes.iter().flat_map(|node| node.nodes.iter().copied()).collect();
     let covered: HashSet<usize> = nodes.iter().flat_map(|node| node.messages.iter().copied()).collect();
-    let mut frontier: Vec<&ImportedNode> = nodes.iter().enumerate().filter(|(at, _)| !within.contains(at)).map(|(_, node)| node).collect();
+    let mut frontier: Vec<&ImportedNode> =
+        nodes.iter().enumerate().filter(|(at, _)| !within.contains(at)).map(|(_, node)| node).collect();
     if frontier.is_empty() {
         return (messages, rows);
     }
     frontier.sort_by_key(|node| std::cmp::Reverse(node.depth));
-    let texts: Vec<String> =
-        frontier.iter().map(|node| format!("[Summary, depth {}, node {}]\n{}", node.depth, node.id, node.text)).collect();
+    let texts: Vec<String> = frontier
+        .iter()
+        .map(|node| format!("[Summary, depth {}, node {}]\n{}", node.depth, node.id, node.text))
+        .collect();
     let raw = format!("{{\"role\":\"user\",\"content\":{}}}", quote(&texts.join("\n\n")));
     let head = messages.iter().take_while(|message| matches!(message.role, Role::System | Role::Developer)).count();
     let mut summary = parse(Dialect::OpenAiChat, &raw, Mark::Summary, None, problems);
@@ -216,7 +224,9 @@ fn live(
         if at >= head && covered.contains(&at) {
             continue;
         }
-        called.extend(message.parts.iter().filter(|part| part.kind == PartKind::ToolCall).map(|part| part.call_id.clone()));
+        called.extend(
+            message.parts.iter().filter(|part| part.kind == PartKind::ToolCall).map(|part| part.call_id.clone()),
+        );
         // Its call is in the summary, and a result alone would be refused.
         let is_orphan = message.role == Role::Tool
             && message.parts.iter().any(|part| part.kind == PartKind::ToolResult && !called.contains(&part.call_id));
@@ -232,9 +242,8 @@ fn live(
         kept_rows.push(ImportedRow::default());
     }
     if orphans > 0 {
-        problems.note(None, || {
-            format!("{orphans} results whose calls were summarised are not part of the live history")
-        });
+        problems
+            .note(None, || format!("{orphans} results whose calls were summarised are not part of the live history"));
     }
     (kept_messages, kept_rows)
 }

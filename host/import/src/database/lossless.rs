@@ -54,14 +54,15 @@ impl<'c> LosslessStore<'c> {
         let known: Vec<&str> = MESSAGE_COLUMNS.iter().chain(&OTHER_COLUMNS).copied().collect();
         messages.note_unknown(&known, problems);
         let keys = messages.keys("message_id", "conversation_id", problems);
+        messages.note_missing("message_id", "conversation_id", &keys, problems);
         let summaries = Table::find(connection, "summaries")?;
-        let summaries = summaries.filter(|table| {
-            ["summary_id", "conversation_id", "content"].iter().all(|column| table.has(column))
-        });
+        let summaries = summaries
+            .filter(|table| ["summary_id", "conversation_id", "content"].iter().all(|column| table.has(column)));
         let summary_keys = match &summaries {
             Some(table) => table.keys("rowid", "conversation_id", problems),
             None => {
-                problems.lost(None, || "the database has no readable table summaries; no summaries are read".to_owned());
+                problems
+                    .lost(None, || "the database has no readable table summaries; no summaries are read".to_owned());
                 Keys::new()
             }
         };
@@ -144,20 +145,17 @@ impl<'c> LosslessStore<'c> {
         let mut reader = table.selection("WHERE conversation_id = ?1 ORDER BY ordinal", &columns, limit)?;
         // Conversations are numbered; a number kept as text is compared as the column's type.
         let rows = reader.rows(&conversation.number, bytes, problems);
-        let items = rows.into_iter().filter_map(|mut cells| match (cells.integer("message_id"), cells.text("summary_id")) {
-            (_, Some(id)) => Some(Item::Summary(id)),
-            (Some(row), None) => Some(Item::Message(row)),
-            (None, None) => None,
-        });
+        let items =
+            rows.into_iter().filter_map(|mut cells| match (cells.integer("message_id"), cells.text("summary_id")) {
+                (_, Some(id)) => Some(Item::Summary(id)),
+                (Some(row), None) => Some(Item::Message(row)),
+                (None, None) => None,
+            });
         Ok(items.collect())
     }
 }
 
-fn described(
-    connection: &Connection,
-    mut keys: Keys,
-    problems: &mut Problems,
-) -> Result<Vec<Described>, ImportError> {
+fn described(connection: &Connection, mut keys: Keys, problems: &mut Problems) -> Result<Vec<Described>, ImportError> {
     let mut all: Vec<Described> = Vec::new();
     match Table::find(connection, "conversations")?.filter(|table| table.has("conversation_id")) {
         None => problems.warn(None, || {
@@ -226,7 +224,10 @@ impl Store for LosslessStore<'_> {
         let mut items = if is_live { self.items(conversation, limit, bytes, problems)? } else { Vec::new() };
         if is_live && items.is_empty() {
             problems.note(None, || {
-                format!("session {:?} has no list of what the model is sent; all its messages are taken", conversation.id)
+                format!(
+                    "session {:?} has no list of what the model is sent; all its messages are taken",
+                    conversation.id
+                )
             });
         }
         let is_listed = !items.is_empty();

@@ -86,11 +86,15 @@ pub(super) fn resolve(
         let found: Vec<&Range<usize>> = node.messages.iter().filter_map(|row| rows.get(row)).collect();
         let linked = children.get(index).map(Vec::as_slice).unwrap_or_default();
         missing += node.messages.len() - found.len() + (node.nodes.len() - linked.len());
-        let below: Vec<usize> =
-            linked.iter().filter_map(|child| at.get(*child).copied().flatten()).filter(|child| *child < place).collect();
+        let below: Vec<usize> = linked
+            .iter()
+            .filter_map(|child| at.get(*child).copied().flatten())
+            .filter(|child| *child < place)
+            .collect();
         circles += linked.len() - below.len();
         let depth = u32::try_from(node.depth).unwrap_or_else(|_| {
-            problems.warn(None, || format!("node {} of table {table} has the depth {}; read as 0", node.id, node.depth));
+            problems
+                .warn(None, || format!("node {} of table {table} has the depth {}; read as 0", node.id, node.depth));
             0
         });
         nodes.push(ImportedNode {
@@ -104,13 +108,14 @@ pub(super) fn resolve(
     }
     if missing > 0 {
         problems.warn(None, || {
-            format!("{missing} sources of nodes in table {table} are not in their session; the nodes are kept without them")
+            format!(
+                "{missing} sources of nodes in table {table} are not in their session; the nodes are kept without them"
+            )
         });
     }
     if circles > 0 {
-        problems.warn(None, || {
-            format!("{circles} links of nodes in table {table} lead back to the node itself; left out")
-        });
+        problems
+            .warn(None, || format!("{circles} links of nodes in table {table} lead back to the node itself; left out"));
     }
     nodes
 }
@@ -125,12 +130,9 @@ pub(super) fn numbers(at: At, text: &str, problems: &mut Problems) -> Vec<i64> {
         return Vec::new();
     };
     let stated = list.len();
-    let numbers: Vec<i64> =
-        list.iter().filter_map(|one| one.as_i64().or_else(|| one.as_str()?.parse().ok())).collect();
+    let numbers: Vec<i64> = list.iter().filter_map(|one| one.as_i64().or_else(|| one.as_str()?.parse().ok())).collect();
     if numbers.len() < stated {
-        problems.warn(None, || {
-            format!("{} sources of {at} are no numbers; left out", stated - numbers.len())
-        });
+        problems.warn(None, || format!("{} sources of {at} are no numbers; left out", stated - numbers.len()));
     }
     numbers
 }

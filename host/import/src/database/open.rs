@@ -50,10 +50,10 @@ fn unchanging(path: &Path) -> Option<Opened> {
         }
     }
     uri.push_str("?mode=ro&immutable=1");
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let (connection, is_database) = Connection::open_with_flags(uri, flags).and_then(check).ok()?;
-    let note = "the folder of the database cannot be written, so it was read without locks, as a file that does not change";
+    let note =
+        "the folder of the database cannot be written, so it was read without locks, as a file that does not change";
     is_database.then_some(Opened { connection, note: Some(note) })
 }
 

@@ -168,7 +168,8 @@ pub(super) fn time(text: &str) -> Option<i64> {
     let offset = match rest.bytes().next() {
         Some(sign @ (b'+' | b'-')) => {
             let hours: i64 = rest.get(1..3)?.parse().ok()?;
-            let minutes: i64 = rest.get(3..).map(|rest| rest.trim_start_matches(':')).unwrap_or("0").parse().unwrap_or(0);
+            let minutes: i64 =
+                rest.get(3..).map(|rest| rest.trim_start_matches(':')).unwrap_or("0").parse().unwrap_or(0);
             let minutes = hours.checked_mul(60)?.checked_add(minutes.min(59))?;
             if sign == b'-' { -minutes } else { minutes }
         }

@@ -27,7 +27,8 @@ pub(super) fn columns(connection: &Connection, table: &str) -> Result<Vec<String
 
 fn texts(connection: &Connection, sql: &str, with: impl rusqlite::Params) -> rusqlite::Result<Vec<String>> {
     let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map(with, |row| Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned()))?;
+    let rows =
+        statement.query_map(with, |row| Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned()))?;
     rows.collect()
 }
 
@@ -100,11 +101,7 @@ impl<'c> Table<'c> {
     }
 
     /// Opens a table that must be there with these columns.
-    pub(super) fn need(
-        connection: &'c Connection,
-        name: &'static str,
-        needed: &[&str],
-    ) -> Result<Self, ImportError> {
+    pub(super) fn need(connection: &'c Connection, name: &'static str, needed: &[&str]) -> Result<Self, ImportError> {
         let Some(table) = Table::find(connection, name)? else {
             return Err(ImportError::Database { what: format!("table {name} is missing") });
         };
@@ -123,47 +120,42 @@ impl<'c> Table<'c> {
         let unknown: Vec<&str> =
             self.columns.iter().map(String::as_str).filter(|column| !known.contains(column)).collect();
         if !unknown.is_empty() {
-            problems.note(None, || {
-                format!("table {} has columns that are not read: {}", self.name, unknown.join(", "))
-            });
+            problems
+                .note(None, || format!("table {} has columns that are not read: {}", self.name, unknown.join(", ")));
         }
     }
 
     /// Lists the rows by the value of a column, each list in the order of the rows' numbers.
+    ///
+    /// The table itself is walked, not an index: a damaged index gives fewer rows and says nothing. Rows that only an
+    /// index names are counted as lost.
     pub(super) fn keys(&self, key: &str, group: &str, problems: &mut Problems) -> Keys {
         let mut keys = Keys::new();
         let mut count = 0usize;
         let table = self.name;
-        // Without an order SQLite walks the smallest index that holds both columns.
-        let whole = format!("SELECT {key}, {group} FROM {table}");
-        if let Err(error) = self.scan(&whole, None, &mut keys, &mut count, problems) {
-            // What the index could not give, the table may.
-            keys.clear();
-            count = 0;
-            let part = format!("SELECT {key}, {group} FROM {table} NOT INDEXED WHERE {key} > ?1 ORDER BY {key}");
-            let mut from = i64::MIN;
-            let mut skips = 0u32;
-            loop {
-                let scanned = self.scan(&part, Some(from), &mut keys, &mut count, problems);
-                let newest = keys.values().filter_map(|list| list.last()).max().copied();
-                match scanned {
-                    Ok(()) => break,
-                    Err(_) if skips >= SKIPS_MAX => break,
-                    Err(_) => {
-                        let step = 1i64.checked_shl(skips).unwrap_or(i64::MAX);
-                        let base = newest.unwrap_or(0).max(from);
-                        from = base.saturating_add(step);
-                        skips += 1;
-                    }
-                }
+        let sql = format!("SELECT {key}, {group} FROM {table} NOT INDEXED WHERE {key} > ?1 ORDER BY {key}");
+        let mut from = i64::MIN;
+        let mut skips = 0u32;
+        let mut fault = None;
+        loop {
+            let scanned = self.scan(&sql, &mut from, &mut keys, &mut count, problems);
+            let Err(error) = scanned else { break };
+            fault.get_or_insert(error);
+            if skips >= SKIPS_MAX {
+                break;
             }
+            from = from.max(0).saturating_add(1i64.checked_shl(skips).unwrap_or(i64::MAX));
+            skips += 1;
+        }
+        if let Some(error) = fault {
             problems.lost(None, || {
-                format!("table {table} is damaged, and rows of it are missing; {count} were found: {error}")
+                format!("table {table} is damaged and rows of it are missing; {count} were found: {error}")
             });
         }
         if count >= ROWS_MAX {
             problems.lost(None, || format!("table {table} has more than {ROWS_MAX} rows; the rest is left out"));
         }
+        // A damaged tree may give rows out of order and twice.
         for list in keys.values_mut() {
             list.sort_unstable();
             list.dedup();
@@ -171,19 +163,50 @@ impl<'c> Table<'c> {
         keys
     }
 
+    /// Notes rows that an index of the table names and the table does not hold.
+    pub(super) fn note_missing(&self, key: &str, group: &str, keys: &Keys, problems: &mut Problems) {
+        let table = self.name;
+        let is_indexed = texts(self.connection, "SELECT name FROM pragma_index_list(?1)", [table]);
+        if is_indexed.map_or(true, |names| names.is_empty()) {
+            return;
+        }
+        let mut known: Vec<i64> = keys.values().flatten().copied().collect();
+        known.sort_unstable();
+        // Without an order SQLite walks the smallest index that holds both columns.
+        let sql = format!("SELECT {key}, {group} FROM {table}");
+        let mut count = 0u64;
+        let mut walk = || -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare(&sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                if let ValueRef::Integer(number) = row.get_ref(0)?
+                    && known.binary_search(&number).is_err()
+                {
+                    count += 1;
+                }
+            }
+            Ok(())
+        };
+        // A damaged index costs nothing of what was said; the table was read.
+        let fault = walk().err();
+        if count > 0 {
+            problems.lost(None, || format!("{count} rows that an index of table {table} names are not in it"));
+        }
+        if let Some(error) = fault {
+            problems.note(None, || format!("an index of table {table} is damaged, the table itself was read: {error}"));
+        }
+    }
+
     fn scan(
         &self,
         sql: &str,
-        from: Option<i64>,
+        from: &mut i64,
         keys: &mut Keys,
         count: &mut usize,
         problems: &mut Problems,
     ) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare(sql)?;
-        let mut rows = match from {
-            Some(from) => statement.query([from])?,
-            None => statement.query([])?,
-        };
+        let mut rows = statement.query([*from])?;
         while let Some(row) = rows.next()? {
             if *count >= ROWS_MAX {
                 break;
@@ -193,6 +216,7 @@ impl<'c> Table<'c> {
                 continue;
             };
             *count += 1;
+            *from = number;
             let group = match row.get_ref(1)? {
                 ValueRef::Text(bytes) | ValueRef::Blob(bytes) => match std::str::from_utf8(bytes) {
                     Ok(text) if keys.contains_key(text) => {
@@ -260,12 +284,7 @@ impl RowReader<'_> {
     }
 
     /// Reads the rows that belong to a key.
-    pub(super) fn rows(
-        &mut self,
-        key: impl rusqlite::ToSql,
-        bytes: &mut u64,
-        problems: &mut Problems,
-    ) -> Vec<Cells> {
+    pub(super) fn rows(&mut self, key: impl rusqlite::ToSql, bytes: &mut u64, problems: &mut Problems) -> Vec<Cells> {
         let (table, columns, bytes_max) = (self.table, &self.columns, self.bytes_max);
         let mut all: Vec<Cells> = Vec::new();
         let mut read = || -> rusqlite::Result<()> {

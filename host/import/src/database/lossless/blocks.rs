@@ -12,16 +12,8 @@ use crate::json::{self, pick, quote, text};
 use crate::problems::Problems;
 use std::borrow::Cow;
 
-pub(super) const COLUMNS: [&str; 8] = [
-    "part_type",
-    "text_content",
-    "tool_call_id",
-    "tool_name",
-    "tool_input",
-    "tool_output",
-    "tool_error",
-    "metadata",
-];
+pub(super) const COLUMNS: [&str; 8] =
+    ["part_type", "text_content", "tool_call_id", "tool_name", "tool_input", "tool_output", "tool_error", "metadata"];
 const CALL_TYPES: [&str; 7] =
     ["toolCall", "tool_use", "toolUse", "tool-use", "tool_call", "functionCall", "function_call"];
 const RESULT_TYPES: [&str; 4] = ["toolResult", "tool_result", "function_call_output", "tool_use_result"];
@@ -93,7 +85,9 @@ impl Blocks {
         let [original, top_id, top_name, raw_type, raw, top_reasoning] = match metadata.as_str() {
             "" => [None; 6],
             metadata => pick(metadata, keys).unwrap_or_else(|error| {
-                problems.warn(None, || format!("{at} has a part whose metadata cannot be read, its columns are used: {error}"));
+                problems.warn(None, || {
+                    format!("{at} has a part whose metadata cannot be read, its columns are used: {error}")
+                });
                 [None; 6]
             }),
         };
@@ -113,8 +107,10 @@ impl Blocks {
         let is_tool = part_type == "tool" && kind.is_empty();
         let mut first = |column: &str, others: [Option<&str>; 3]| {
             let own = cells.text(column);
-            own.or_else(|| others.into_iter().find_map(|one| text(one).filter(|one| !one.is_empty())).map(Cow::into_owned))
-                .unwrap_or_default()
+            own.or_else(|| {
+                others.into_iter().find_map(|one| text(one).filter(|one| !one.is_empty())).map(Cow::into_owned)
+            })
+            .unwrap_or_default()
         };
         let id = first("tool_call_id", [block.call_id, block.id, top_id]);
         let name = first("tool_name", [block.name, top_name, None]);
@@ -146,7 +142,12 @@ impl Blocks {
             (None, None) => match cells.text("tool_error") {
                 Some(error) => vec![Piece::Text(error)],
                 // A picture, or an empty text.
-                None => block.whole.filter(|_| block.is_picture()).and_then(|raw| json::value(raw).ok()).map(|raw| pieces(&raw)).unwrap_or_default(),
+                None => block
+                    .whole
+                    .filter(|_| block.is_picture())
+                    .and_then(|raw| json::value(raw).ok())
+                    .map(|raw| pieces(&raw))
+                    .unwrap_or_default(),
             },
         };
         match self.results.iter_mut().find(|result| result.id == id) {
@@ -292,8 +293,26 @@ impl<'t> Block<'t> {
             "mimeType",
         ];
         let Ok(found) = pick(whole, keys) else { return Block { whole: raw, ..Block::default() } };
-        let [kind, id, c1, c2, c3, c4, name, input, arguments, output, content, text, thinking, ts, signature, encrypted, data, mime] =
-            found;
+        let [
+            kind,
+            id,
+            c1,
+            c2,
+            c3,
+            c4,
+            name,
+            input,
+            arguments,
+            output,
+            content,
+            text,
+            thinking,
+            ts,
+            signature,
+            encrypted,
+            data,
+            mime,
+        ] = found;
         Block {
             whole: raw,
             kind,
