@@ -47,8 +47,8 @@ const OTHER_COLUMNS: [&str; 10] = [
     "display_metadata",
     "display_order",
 ];
-const SESSION_COLUMNS: [&str; 8] =
-    ["id", "source", "model", "system_prompt", "parent_session_id", "started_at", "end_reason", "title"];
+const SESSION_COLUMNS: [&str; 9] =
+    ["id", "source", "model", "system_prompt", "parent_session_id", "started_at", "ended_at", "end_reason", "title"];
 
 #[derive(Default)]
 struct Session {
@@ -60,6 +60,7 @@ struct Session {
     system: String,
     parent: Option<String>,
     end_reason: String,
+    ended_ms: Option<i64>,
     title: String,
     started_ms: Option<i64>,
     rows: Vec<i64>,
@@ -102,15 +103,22 @@ impl<'c> HermesStore<'c> {
         Ok(HermesStore { messages, sessions, by_id })
     }
 
-    // A child of a compaction goes on with its parent's conversation; another child is a branch or a subagent's.
+    // A child of a compaction goes on with its parent's conversation, and so does one that began when its parent had
+    // ended. One that began while its parent was at work is a subagent's; newer schemas say so in its source.
     fn kind(&self, session: &Session) -> Kind {
         let parent = session.parent.as_ref().and_then(|parent| self.by_id.get(parent));
-        let end = parent.and_then(|parent| self.sessions.get(*parent)).map(|parent| parent.end_reason.as_str());
-        match (session.source.as_str(), end) {
-            ("subagent", _) => Kind::Sidechain,
-            (_, None | Some("compression")) => Kind::Main,
-            (_, Some("branched")) => Kind::Branch,
-            _ => Kind::Sidechain,
+        let parent = parent.and_then(|parent| self.sessions.get(*parent));
+        match (session.source.as_str(), parent) {
+            ("subagent" | "tool", _) => Kind::Sidechain,
+            (_, None) => Kind::Main,
+            (_, Some(parent)) => match parent.end_reason.as_str() {
+                "compression" => Kind::Main,
+                "branched" => Kind::Branch,
+                _ if parent.ended_ms.is_some_and(|ended| session.started_ms.is_some_and(|began| began >= ended)) => {
+                    Kind::Main
+                }
+                _ => Kind::Sidechain,
+            },
         }
     }
 }
@@ -135,6 +143,7 @@ fn described(connection: &Connection, keys: &mut Keys, problems: &mut Problems) 
             system: cells.text("system_prompt").unwrap_or_default(),
             parent: cells.text("parent_session_id"),
             end_reason: cells.text("end_reason").unwrap_or_default(),
+            ended_ms: cells.time("ended_at"),
             title: cells.text("title").unwrap_or_default(),
             started_ms: cells.time("started_at"),
             rows: keys.remove(&id).unwrap_or_default(),
@@ -151,7 +160,7 @@ impl Store for HermesStore<'_> {
             id: session.id.clone(),
             other_id: session.title.clone(),
             newest: session.rows.last().copied().unwrap_or(0),
-            is_side: self.kind(session) != Kind::Main,
+            is_side: self.kind(session) == Kind::Sidechain,
             place,
         });
         found.collect()

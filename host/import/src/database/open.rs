@@ -80,3 +80,42 @@ pub(super) fn failed(error: &rusqlite::Error) -> ImportError {
     };
     ImportError::Database { what: format!("{error}{hint}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_without_side_files_opens_as_unchanging_whatever_its_name_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("50% of it?mode=rwc#é.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.pragma_update(None, "journal_mode", "WAL").unwrap();
+        writer.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (7);").unwrap();
+        assert!(unchanging(&path).is_none(), "the writer's log is there");
+        drop(writer);
+        let opened = unchanging(&path).unwrap();
+        let read: i64 = opened.connection.query_row("SELECT a FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!((read, opened.note.is_some()), (7, true));
+        assert!(opened.connection.execute("INSERT INTO t VALUES (8)", []).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(unchanging(&folder.path().join("gone.db")).is_none());
+    }
+
+    #[test]
+    fn a_connection_takes_no_writes_and_other_files_are_no_databases() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a);").unwrap();
+        let opened = open(&path).unwrap().unwrap();
+        for sql in ["INSERT INTO t VALUES (1)", "PRAGMA user_version = 3", "DROP TABLE t"] {
+            assert!(opened.connection.execute_batch(sql).is_err(), "{sql}");
+        }
+        let other = folder.path().join("b.jsonl");
+        for text in ["", "{}", &"{\"role\":\"user\"}\n".repeat(1_000)] {
+            std::fs::write(&other, text).unwrap();
+            assert!(open(&other).unwrap().is_none());
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
+    }
+}

@@ -95,9 +95,9 @@ fn sessions_come_newest_first_and_subagents_last() {
     use Kind::{Branch, Main, Sidechain};
     assert_eq!(
         ids,
-        [("unlisted", Main), ("next", Main), ("lost", Main), ("root", Main), ("agent", Sidechain), ("fork", Branch)]
+        [("unlisted", Main), ("fork", Branch), ("next", Main), ("lost", Main), ("root", Main), ("agent", Sidechain)]
     );
-    assert_eq!(stored(&got, 1).session.parent.as_deref(), Some("root"));
+    assert_eq!(stored(&got, 2).session.parent.as_deref(), Some("root"));
     assert_eq!(stored(&got, 0).session.started_ms, Some(3_000), "the first message, where the session is not listed");
     assert_eq!(
         what(&got),
@@ -109,7 +109,20 @@ fn sessions_come_newest_first_and_subagents_last() {
     assert_eq!(made.session("root").unwrap().conversations[0].title, "a");
     assert_eq!(made.session("Two").unwrap().conversations[0].id, "next", "a title names a session too");
     let error = made.session("nope").unwrap_err().to_string();
-    assert!(error.contains("has no session \"nope\"; it has 6, the newest are unlisted, next"), "{error}");
+    assert!(error.contains("has no session \"nope\"; it has 6, the newest are unlisted, fork, next"), "{error}");
+}
+
+#[test]
+fn a_child_that_began_while_its_parent_was_at_work_is_a_subagents() {
+    let made = Made::new(&[
+        SCHEMA,
+        "INSERT INTO sessions (id, source, parent_session_id, started_at, ended_at, end_reason) VALUES
+            ('first', 'cli', NULL, 1, 50, 'new_session'), ('during', 'cli', 'first', 20, 30, 'agent_close'),
+            ('after', 'cli', 'first', 51, NULL, NULL), ('within', 'cli', 'after', 60, NULL, NULL);
+         INSERT INTO messages (session_id, role, content, timestamp) SELECT id, 'user', id, 1 FROM sessions ORDER BY started_at;",
+    ]);
+    let got = made.read(History::Full);
+    assert_eq!(shown(&got), "U\"after\"\nU\"first\"\nside: U\"within\"\nside: U\"during\"");
 }
 
 #[test]
