@@ -146,6 +146,7 @@ mod tests {
             kind: Kind::Main,
             document,
             reported_tokens: None,
+            stored: None,
         }
     }
 

@@ -75,6 +75,12 @@ formats! {
     Aider = "aider", "\"# aider chat started at\" or \"#### \" lines";
     /// LangChain messages as `dumpd`, message dicts, or in a graph state.
     LangChain = "langchain", "lc constructors or type and data";
+    /// Hermes' session database, `state.db`.
+    HermesState = "hermes-state", "SQLite tables sessions and messages";
+    /// Databases of hermes-lcm and of its fork LCM-X.
+    HermesLcm = "hermes-lcm", "SQLite tables messages with store_id and summary_nodes";
+    /// Databases of lossless-claw.
+    LosslessClaw = "lossless-claw", "SQLite tables conversations, messages and summaries";
     /// ToolBench answer files.
     ToolBench = "toolbench", "tree and answer_generation";
     /// LongMemEval questions with their haystack.
@@ -83,6 +89,13 @@ formats! {
     LoCoMo = "locomo", "speaker_a and session_1";
     /// BEAM chats.
     Beam = "beam", "batches of turns";
+}
+
+impl Format {
+    /// Tells whether it is a database, which is read through SQLite and not as a stream of bytes.
+    pub const fn is_database(self) -> bool {
+        matches!(self, Format::HermesState | Format::HermesLcm | Format::LosslessClaw)
+    }
 }
 
 impl std::fmt::Display for Format {
@@ -109,6 +122,7 @@ impl std::str::FromStr for Format {
             "copilot" => "copilot-cli",
             "gemini" => "gemini-cli",
             "mini-swe" => "mini-swe-agent",
+            "lcm-x" | "lcm" => "hermes-lcm",
             other => other,
         };
         let found = Format::ALL.iter().copied().find(|format| format.as_str() == alias);
@@ -120,6 +134,9 @@ fn names() -> String {
     Format::ALL.iter().map(|format| format.as_str()).collect::<Vec<_>>().join(", ")
 }
 
+/// What every SQLite database begins with.
+const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
+
 /// What was recognised.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recognised {
@@ -130,6 +147,14 @@ pub(crate) struct Recognised {
 
 /// Recognises the format by the first bytes of the content, or takes the one that is given.
 pub(crate) fn recognise(prefix: &[u8], given: Option<Format>) -> Result<Recognised, ImportError> {
+    if prefix.starts_with(SQLITE_MAGIC) {
+        return Err(ImportError::Binary {
+            hint: "it is a SQLite database, which is read by its file name and not as a stream",
+        });
+    }
+    if given.is_some_and(Format::is_database) {
+        return Err(ImportError::Binary { hint: "the format that was named is a SQLite database, and this is none" });
+    }
     if prefix.starts_with(b"\xff\xfe") || prefix.starts_with(b"\xfe\xff") {
         return Err(ImportError::Binary { hint: "it is UTF-16 text; convert it to UTF-8" });
     }

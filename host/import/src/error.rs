@@ -44,6 +44,22 @@ pub enum ImportError {
         /// What it looks like or what to do.
         hint: &'static str,
     },
+    /// A database that cannot be read, or is of no known store.
+    #[error("the SQLite database could not be imported: {what}")]
+    Database {
+        /// What was wrong, with what to do.
+        what: String,
+    },
+    /// The named session is not in the database.
+    #[error("the database has no session {wanted:?}; it has {count}, the newest are {known}")]
+    NoSession {
+        /// The session that was named.
+        wanted: String,
+        /// How many sessions there are.
+        count: usize,
+        /// Ids of the newest.
+        known: String,
+    },
     /// Text, but no known format.
     #[error("no conversation was recognised in the file; looked for {looked_for}")]
     NothingRecognised {

@@ -118,7 +118,14 @@ fn read_text(input: &mut Input<'_>, context: &mut Context<'_>) -> Result<String,
 
 fn wrap(document: Document, id: &str, source: &str) -> Conversation {
     let title = title_of(&document.messages);
-    Conversation { id: id.to_owned(), title, kind: Kind::Main, reported_tokens: reported_tokens(source), document }
+    Conversation {
+        id: id.to_owned(),
+        title,
+        kind: Kind::Main,
+        reported_tokens: reported_tokens(source),
+        document,
+        stored: None,
+    }
 }
 
 // A call log or a stored exchange states what its own call cost.

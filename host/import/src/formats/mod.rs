@@ -14,7 +14,7 @@ mod openhands;
 mod pi;
 mod recall;
 mod swe_agent;
-mod walk;
+pub(crate) mod walk;
 
 use crate::detect::Recognised;
 use crate::input::Input;
@@ -53,6 +53,8 @@ pub(crate) fn read(
         Format::LongMemEval => recall::read_longmemeval(input, context)?,
         Format::LoCoMo => recall::read_locomo(input, context)?,
         Format::Beam => recall::read_beam(input, context)?,
+        // Refused when the format was recognised: a database is no stream.
+        Format::HermesState | Format::HermesLcm | Format::LosslessClaw => Vec::new(),
     };
     Ok((format, conversations))
 }

@@ -105,7 +105,7 @@ pub(super) fn value_lines(
 }
 
 /// Reads content of any of the known shapes as texts and pictures; what is neither is kept as its JSON text.
-pub(super) fn pieces(content: &Value) -> Vec<Piece> {
+pub(crate) fn pieces(content: &Value) -> Vec<Piece> {
     match content {
         Value::Null => Vec::new(),
         Value::String(text) => vec![Piece::Text(text.clone())],

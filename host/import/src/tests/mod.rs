@@ -6,6 +6,7 @@
 mod claude_code;
 mod codex;
 mod data;
+mod databases;
 mod hostile;
 mod programs;
 mod sets;
