@@ -187,6 +187,13 @@ pub const KEYS: &[Key] = &[
          for itself.",
     ),
     key(
+        "context.carry_over_depth",
+        Kind::OptionalInteger { min: 0, max: 64 },
+        Fallback::Integer(2),
+        Source::Ours,
+        "Summaries of at least this depth are seen in the session that follows a `/new`; `null` carries nothing over.",
+    ),
+    key(
         "compression.enabled",
         Kind::Bool,
         Fallback::Bool(true),

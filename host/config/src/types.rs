@@ -30,6 +30,8 @@ pub struct Config {
 pub struct ContextSection {
     pub engine: String,
     pub mode: Mode,
+    /// Depth from which summaries are carried over to the session that follows; none for no carrying over.
+    pub carry_over_depth: Option<u64>,
 }
 
 /// What decides that a compaction is due.

@@ -1,12 +1,13 @@
 //! From a proposal to a context, or to the reason why the conversation stays as it is.
 //!
-//! Rungs, in order: the engine's plan; the built-in compressor's; the best of these with its largest tool results
+//! Rungs, in order: a plan that was prepared ahead of need; the engine's plan; the built-in compressor's; the best of these with its largest tool results
 //! shortened; the smallest legal context. The first that ends under the target is taken. If none does, the smallest
 //! is, and the receipt says what stopped it.
 
 use crate::apply::{self, Rejection};
 use crate::draft::{Draft, Entry, Origin, Written};
 use crate::repair;
+use crate::rules;
 use crate::scribe::Scribe;
 use crate::session::Session;
 use crate::shrink;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rung {
+    /// A plan that the configured engine made ahead of need.
+    Prepared,
     /// The configured engine's plan.
     Engine,
     /// The built-in compressor's plan.
@@ -43,6 +46,10 @@ pub struct Attempt {
 
 /// Where plans come from.
 pub trait Proposer {
+    /// Returns a plan that was made ahead of need and fits the conversation as it now is.
+    fn prepared(&mut self) -> Option<CompactionPlan> {
+        None
+    }
     /// Asks the configured engine; `None` if it is the built-in compressor itself or could not be loaded.
     fn engine(&mut self) -> Option<Result<CompactionPlan, EngineError>>;
     /// Asks the built-in compressor.
@@ -91,7 +98,8 @@ pub fn descend(
     scribe: &dyn Scribe,
 ) -> Descent {
     let mut walk = Walk { session, conversation, goal, scribe, attempts: Vec::new(), best: None };
-    let done = walk.proposed(Rung::Engine, proposer.engine())
+    let done = walk.proposed(Rung::Prepared, proposer.prepared().map(Ok))
+        || walk.proposed(Rung::Engine, proposer.engine())
         || walk.proposed_built_in(proposer)
         || walk.demoted()
         || walk.smallest();
@@ -196,6 +204,8 @@ impl Walk<'_> {
         repair::repair(&mut draft, self.scribe)?;
         let left_out =
             words::quote(self.session, &mut draft, &self.goal, self.scribe).map_err(Rejection::Unwritable)?;
+        rules::restore(self.session, &mut draft, self.goal.target_tokens, self.scribe)
+            .map_err(Rejection::Unwritable)?;
         choose_roles(&mut draft, self.scribe)?;
         Ok((validate::judge(self.session, draft)?, left_out))
     }

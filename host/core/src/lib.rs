@@ -17,6 +17,7 @@ pub mod policy;
 pub mod pressure;
 pub mod receipt;
 pub mod repair;
+pub mod rules;
 #[cfg(test)]
 mod sample;
 mod scribe;

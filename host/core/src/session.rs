@@ -1,6 +1,6 @@
 //! A conversation with its history: every message ever, what the model sees of it, and the summaries between.
 
-use engine_api::{Dialect, Flags, Message, MessageId, NodeId, SummaryKind};
+use engine_api::{Dialect, Flags, Message, MessageId, NodeId, Role, SummaryKind};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub struct Session {
     pub revision: u64,
     /// User messages quoted by an earlier compaction whose originals this session does not have.
     pub carried_words: Option<String>,
+    /// Files whose text is in every compacted context.
+    pub rules: Vec<crate::rules::RulesFile>,
     /// Whether the model can call the host's own recall tool.
     pub recall_tool: bool,
     /// The message that each rewritten one was made from.
@@ -63,6 +65,7 @@ impl Session {
             overhead_tokens,
             revision: 1,
             carried_words: None,
+            rules: Vec::new(),
             recall_tool: false,
             originals: HashMap::new(),
             next_id: 1,
@@ -141,7 +144,17 @@ impl Session {
         }
         let message = Arc::new(message);
         self.transcript.push(Arc::clone(&message));
-        self.view.push(message);
+        // Instructions come before the summaries that a new session took over from the one before it.
+        let is_instruction = matches!(message.role, Role::System | Role::Developer);
+        let is_taken_over = |earlier: &Arc<Message>| {
+            earlier.flags.has(Flags::SYNTHETIC) || matches!(earlier.role, Role::System | Role::Developer)
+        };
+        if is_instruction && self.view.iter().all(is_taken_over) {
+            let head = self.view.iter().take_while(|earlier| !earlier.flags.has(Flags::SYNTHETIC)).count();
+            self.view.insert(head, message);
+        } else {
+            self.view.push(message);
+        }
         self.revision += 1;
     }
 

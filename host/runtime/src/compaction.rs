@@ -3,7 +3,7 @@
 use crate::completions::Completions;
 use crate::live::{CALL_SECONDS_MAX, LiveSession, settings_of};
 use crate::recall::{Book, RecallBook};
-use crate::services::{CallServices, lock};
+use crate::services::{CallServices, State, lock};
 use engine_api::{
     Basis, CompactionPlan, CompletionModel, CompressRequest, Conversation, Decision as EngineDecision, EngineError,
     EngineSession, HostServices, Lifecycle, LifecycleEvent, Message, PlanResult, PromptTokens, Trigger, ViewTable,
@@ -16,12 +16,13 @@ use host_core::receipt::{self, Receipt};
 use host_core::summariser::{REQUESTS_MAX, Route, Sizes};
 use host_registry::{BUILTIN_NAME, GuardedSession};
 use host_store::{Lease, StoreError};
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long an engine may take over a plan, beside the time that models take; the largest histories take well under a
 /// second.
-const PLAN_SECONDS_MAX: u64 = 60;
+pub(crate) const PLAN_SECONDS_MAX: u64 = 60;
 /// How long models may take over the summaries of one compaction, whatever the settings say of one call.
 const SUMMARY_SECONDS_MAX: u64 = 300;
 /// What of a client's memory text a summariser sees: head and tail, in characters. Hermes' figures.
@@ -47,6 +48,11 @@ impl LiveSession {
             engine,
             pressure: &mut self.pressure,
         })
+    }
+
+    /// Asks the engine whether it wants its next plan to be prepared.
+    pub(crate) fn engine_wants_preparation(&mut self, prompt_tokens: PromptTokens) -> bool {
+        self.engine_decision(prompt_tokens).prepare
     }
 
     /// Asks the engine on the provider's report, or else on our count: then it may wait for the report.
@@ -93,7 +99,8 @@ impl LiveSession {
         }
         let completions = self.completions(route.as_ref().ok(), cause);
         let descent = self.descend(trigger, target_tokens, route.as_ref().ok(), &completions);
-        receipt.calls = completions.calls();
+        receipt.calls = std::mem::take(&mut self.prepared_calls);
+        receipt.calls.extend(completions.calls());
         let fallback = descent.report.fallback.clone();
         if !fallback.is_empty() {
             if route.is_ok() && may_abort {
@@ -115,7 +122,7 @@ impl LiveSession {
     }
 
     /// Chooses the model for summaries; the error says why none is asked.
-    fn route(&self, cause: Cause) -> Result<Route, String> {
+    pub(crate) fn route(&self, cause: Cause) -> Result<Route, String> {
         if matches!(cause, Cause::Overflow { attempt } if attempt > 1) {
             return Err("the request was refused again, so no further model is waited for".to_owned());
         }
@@ -128,7 +135,7 @@ impl LiveSession {
         self.summariser.route(&self.main_model(), &sizes, cause == Cause::Manual)
     }
 
-    fn completions(&self, route: Option<&Route>, cause: Cause) -> Arc<Completions> {
+    pub(crate) fn completions(&self, route: Option<&Route>, cause: Cause) -> Arc<Completions> {
         let Some(route) = route else { return Completions::none() };
         // A conversation that cannot be written has no prefix to ask on; its summary is asked for without one.
         let prefix = (route.model == CompletionModel::MainOnPrefix).then(|| self.write().ok()).flatten();
@@ -144,36 +151,41 @@ impl LiveSession {
     }
 
     /// Seconds that the models may take in all: two calls of the configured length, within a bound.
-    fn summary_seconds(&self) -> u64 {
+    pub(crate) fn summary_seconds(&self) -> u64 {
         let one = self.config.auxiliary.compression.timeout;
         one.saturating_mul(u64::from(REQUESTS_MAX)).min(SUMMARY_SECONDS_MAX)
     }
 
     pub(crate) fn services(&self, seconds: u64, completions: Arc<Completions>) -> Arc<CallServices> {
+        self.services_with(seconds, completions, Arc::clone(&self.state), Arc::clone(&self.cancelled))
+    }
+
+    pub(crate) fn services_with(
+        &self,
+        seconds: u64,
+        completions: Arc<Completions>,
+        state: Arc<Mutex<State>>,
+        cancelled: Arc<AtomicBool>,
+    ) -> Arc<CallServices> {
         Arc::new(CallServices {
             counter: Arc::clone(&self.counter),
             book: match &self.stored {
                 Some(stored) => Book::Stored(stored.store.clone(), stored.key),
                 None => Book::Memory(RecallBook::of(&self.session)),
             },
-            state: Arc::clone(&self.state),
+            state,
             settings: settings_of(&self.config, &self.resolved.name),
             data_dir: Some(self.data_dir.clone()),
             log: Arc::clone(&self.log),
             started: Instant::now(),
             deadline: Duration::from_secs(seconds),
-            cancelled: Arc::clone(&self.cancelled),
+            cancelled,
             completions,
         })
     }
 
-    fn descend(
-        &mut self,
-        trigger: Trigger,
-        target_tokens: u64,
-        route: Option<&Route>,
-        completions: &Arc<Completions>,
-    ) -> Descent {
+    /// Says what is asked of an engine.
+    pub(crate) fn request(&self, trigger: Trigger, target_tokens: u64, route: Option<&Route>) -> CompressRequest {
         let mut request = CompressRequest::default();
         request.current_tokens = self.session.tokens();
         request.overhead_tokens = self.session.overhead_tokens;
@@ -189,6 +201,31 @@ impl LiveSession {
             request.completion_window = route.window;
         }
         request.model = self.model.clone();
+        request
+    }
+
+    /// Returns a plan that was prepared, where this compaction is what it was prepared for: what a person asks for has a
+    /// focus of its own, and a refused request must get smaller than was thought.
+    fn take_prepared_for(&mut self, trigger: Trigger) -> Option<CompactionPlan> {
+        let prepared = self.take_prepared()?;
+        if matches!(trigger, Trigger::Manual | Trigger::Overflow) {
+            return None;
+        }
+        let (plan, prepared) = prepared;
+        lock(&self.state).take_over(prepared.state);
+        self.prepared_calls = prepared.calls;
+        Some(plan)
+    }
+
+    fn descend(
+        &mut self,
+        trigger: Trigger,
+        target_tokens: u64,
+        route: Option<&Route>,
+        completions: &Arc<Completions>,
+    ) -> Descent {
+        let request = self.request(trigger, target_tokens, route);
+        let prepared = self.take_prepared_for(trigger);
         let seconds = PLAN_SECONDS_MAX + if route.is_some() { self.summary_seconds() } else { 0 };
         let services = self.services(seconds, Arc::clone(completions));
         let mut proposer = Asker {
@@ -196,6 +233,7 @@ impl LiveSession {
             request,
             services,
             deadline: Instant::now() + Duration::from_secs(seconds),
+            prepared,
             engine: &mut self.engine,
             built_in: &mut self.built_in,
         };
@@ -213,6 +251,7 @@ impl LiveSession {
         receipt.notes = descent.report.notes;
         for attempt in receipt.attempts.iter().filter(|attempt| !attempt.problem.is_empty()) {
             let whose = match attempt.rung {
+                Rung::Prepared => "the prepared plan",
                 Rung::Engine => self.resolved.name.as_str(),
                 Rung::BuiltIn => BUILTIN_NAME,
                 Rung::Demotion => "shortening the largest tool results",
@@ -230,12 +269,12 @@ impl LiveSession {
             receipt.repairs = context.repairs().to_vec();
             receipt.tokens_after = context.tokens();
             receipt.engine_used = match descent.rung {
-                Some(Rung::Engine) => self.resolved.name.clone(),
+                Some(Rung::Prepared | Rung::Engine) => self.resolved.name.clone(),
                 Some(Rung::BuiltIn) => BUILTIN_NAME.to_owned(),
                 _ => "host".to_owned(),
             };
-            result.applied =
-                descent.rung == Some(Rung::Engine) || (descent.rung == Some(Rung::BuiltIn) && self.built_in.is_none());
+            result.applied = matches!(descent.rung, Some(Rung::Prepared | Rung::Engine))
+                || (descent.rung == Some(Rung::BuiltIn) && self.built_in.is_none());
             result.nodes = context.nodes().iter().map(|node| node.id.0).collect();
             result.tokens_after = context.tokens();
             match self.store_compaction(context, receipt, lease) {
@@ -378,7 +417,7 @@ impl Snapshot {
     }
     /// Takes the secrets out of what an engine reads to make a plan. An engine cuts texts to what fits a prompt, and a
     /// secret whose name or frame was cut away is not recognised later. Kept messages are the session's own all the same.
-    fn without_secrets(session: &Session) -> Snapshot {
+    pub(crate) fn without_secrets(session: &Session) -> Snapshot {
         let clean = |message: &Arc<Message>| {
             if message.parts.iter().all(|part| host_redact::scan(&part.text).is_empty()) {
                 return Arc::clone(message);
@@ -403,6 +442,7 @@ struct Asker<'a> {
     services: Arc<CallServices>,
     /// For all rungs together: the built-in compressor does not start a new wait after a slow engine.
     deadline: Instant,
+    prepared: Option<CompactionPlan>,
     engine: &'a mut GuardedSession,
     built_in: &'a mut Option<GuardedSession>,
 }
@@ -427,6 +467,9 @@ impl Asker<'_> {
 }
 
 impl Proposer for Asker<'_> {
+    fn prepared(&mut self) -> Option<CompactionPlan> {
+        self.prepared.take()
+    }
     fn engine(&mut self) -> Option<Result<CompactionPlan, EngineError>> {
         // Without a second session the engine is the built-in compressor, which has a rung of its own.
         self.built_in.as_ref()?;

@@ -1,4 +1,4 @@
-//! What one compaction may ask of models, and what it has asked.
+//! What one compaction, or one call of a tool, may ask of models, and what it has asked.
 
 use crate::services::lock;
 use engine_api::{Completion, CompletionRequest, EngineError, ErrorKind};
@@ -14,8 +14,13 @@ pub(crate) struct Completions {
     prefix: Option<String>,
     deadline: Instant,
     force: bool,
+    /// Requests in all.
+    requests_max: u32,
     used: Mutex<Used>,
 }
+
+/// Requests that one call of a tool may cause: a map over a thousand rows, each tried again once.
+pub(crate) const TOOL_REQUESTS_MAX: u32 = 2_000;
 
 #[derive(Default)]
 struct Used {
@@ -33,6 +38,27 @@ impl Completions {
             prefix: None,
             deadline: Instant::now(),
             force: false,
+            requests_max: 0,
+            used: Mutex::default(),
+        })
+    }
+
+    /// Allows a tool's call [`TOOL_REQUESTS_MAX`] requests until the deadline.
+    pub(crate) fn of_tool(
+        summariser: Arc<dyn Summariser>,
+        main: MainModel,
+        session: String,
+        deadline: Instant,
+    ) -> Arc<Completions> {
+        let (prefix, force, requests_max) = (None, true, TOOL_REQUESTS_MAX);
+        Arc::new(Completions {
+            summariser,
+            main,
+            session,
+            prefix,
+            deadline,
+            force,
+            requests_max,
             used: Mutex::default(),
         })
     }
@@ -46,7 +72,17 @@ impl Completions {
         deadline: Instant,
         force: bool,
     ) -> Arc<Completions> {
-        Arc::new(Completions { summariser, main, session, prefix, deadline, force, used: Mutex::default() })
+        let requests_max = REQUESTS_MAX;
+        Arc::new(Completions {
+            summariser,
+            main,
+            session,
+            prefix,
+            deadline,
+            force,
+            requests_max,
+            used: Mutex::default(),
+        })
     }
 
     /// Asks a model, within what is left of the budget.
@@ -58,12 +94,15 @@ impl Completions {
         // The budget is taken before the model is asked, so that an engine that asks from several threads cannot pass it.
         let requests_max = {
             let mut used = lock(&self.used);
-            let left = REQUESTS_MAX.saturating_sub(used.requests);
-            used.requests = REQUESTS_MAX;
-            left
+            let reserved = self.requests_max.saturating_sub(used.requests).min(REQUESTS_MAX);
+            used.requests += reserved;
+            reserved
         };
         if requests_max == 0 {
-            let why = format!("this compaction has used or reserved its {REQUESTS_MAX} requests to models");
+            let why = match self.requests_max {
+                0 => "no model may be asked in this call".to_owned(),
+                most => format!("this call has used or reserved its {most} requests to models"),
+            };
             return Err(EngineError::new(ErrorKind::Summariser, why));
         }
         let answer = self.summariser.complete(&Ask {

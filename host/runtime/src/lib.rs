@@ -9,9 +9,11 @@ mod events;
 mod live;
 mod mend;
 mod pins;
+mod prepare;
 mod recall;
 mod scribe;
 mod services;
+pub mod session_search;
 mod stored;
 
 pub use events::{CompressEvent, Subscriber};

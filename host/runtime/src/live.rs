@@ -4,6 +4,7 @@ use crate::compaction::Snapshot;
 use crate::completions::Completions;
 use crate::events::Subscriber;
 use crate::pins::Pin;
+use crate::prepare::Preparation;
 use crate::recall::{Book, RecallBook};
 use crate::scribe::WireScribe;
 use crate::services::{CallServices, State, lock};
@@ -18,7 +19,7 @@ use host_config::{Budgets, CacheTtl, Config};
 use host_core::outgoing::outgoing;
 use host_core::policy::{Cause, Decision};
 use host_core::receipt::Receipt;
-use host_core::summariser::{MainModel, Offline, Summariser};
+use host_core::summariser::{Call, MainModel, Offline, Summariser};
 use host_core::{Pressure, Session};
 use host_registry::{BUILTIN_NAME, GuardedSession, Registry, Resolved};
 use host_store::Store;
@@ -31,6 +32,8 @@ use std::time::{Duration, Instant};
 
 /// How long an engine may take over a decision or a tool call.
 pub(crate) const CALL_SECONDS_MAX: u64 = 20;
+/// How long a tool may take: a map over many rows asks a model for each.
+const TOOL_SECONDS_MAX: u64 = 600;
 /// Messages that are looked through for the call of an answer; answers follow their calls closely.
 const CALLS_LOOKED_THROUGH: usize = 256;
 
@@ -107,6 +110,10 @@ pub struct LiveSession {
     /// Compactions of a session that is in no store.
     pub(crate) compressions: u64,
     pub(crate) pins: Vec<Pin>,
+    pub(crate) preparation: Option<Preparation>,
+    /// Requests to models that a prepared plan caused, until a receipt takes them.
+    pub(crate) prepared_calls: Vec<Call>,
+    pub(crate) home: PathBuf,
 }
 
 impl LiveSession {
@@ -235,7 +242,11 @@ impl LiveSession {
             subscribers: Vec::new(),
             compressions: 0,
             pins: Vec::new(),
+            preparation: None,
+            prepared_calls: Vec::new(),
+            home: home.to_owned(),
         };
+        live.read_rules_files();
         live.read_pins()?;
         Ok(live)
     }
@@ -417,6 +428,7 @@ impl LiveSession {
             session.update_from_response(&usage);
             Ok(())
         });
+        self.prepare_if_near();
     }
 
     /// Goes on with another model: its window, thresholds and vocabulary hold from now on, and what was known of the
@@ -456,6 +468,15 @@ impl LiveSession {
         });
     }
 
+    /// Has the engine take over what it retains of an earlier session; what comes of it is its own affair.
+    pub(crate) fn carry_over(&mut self, from_session_id: String) {
+        let services = self.services(CALL_SECONDS_MAX, Completions::none());
+        let taken = self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, services| {
+            session.carry_over(services, &from_session_id)
+        });
+        self.keep_state(taken.is_ok());
+    }
+
     fn set_budgets(&mut self, model: String, context_length: u64) {
         self.budgets = host_config::budgets(&self.config, &model, context_length, self.config.model.max_tokens);
         fill(&mut self.model, model, &self.config.model.provider, &self.budgets);
@@ -475,10 +496,24 @@ impl LiveSession {
     /// # Errors
     /// The engine's own, or that of a panic or a passed deadline.
     pub fn call_tool(&mut self, name: &str, arguments: &Value) -> Result<String, EngineError> {
+        if name == crate::session_search::TOOL {
+            return self.search_sessions(arguments);
+        }
         let snapshot = Snapshot::of(&self.session);
         let (name, arguments) = (name.to_owned(), arguments.clone());
-        let services = self.services(CALL_SECONDS_MAX, Completions::none());
-        let answered = self.engine.call(services, Duration::from_secs(CALL_SECONDS_MAX), move |session, services| {
+        let deadline = Duration::from_secs(TOOL_SECONDS_MAX);
+        let completions = match self.route(Cause::Manual) {
+            Ok(_) => Completions::of_tool(
+                Arc::clone(&self.summariser),
+                self.main_model(),
+                self.options.session_id.clone(),
+                Instant::now() + deadline,
+            ),
+            Err(_) => Completions::none(),
+        };
+        self.cancelled.store(false, Ordering::Relaxed);
+        let services = self.services(TOOL_SECONDS_MAX, completions);
+        let answered = self.engine.call(services, deadline, move |session, services| {
             let table = snapshot.table();
             session.handle_tool_call(services, &table.conversation(), &name, &arguments)
         });

@@ -2,13 +2,18 @@
 
 use crate::live::{LiveSession, RuntimeError};
 use engine_api::{Flags, Message, MessageId, Role};
+use host_core::rules::RulesFile;
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
+use std::io::Read as _;
 
 /// Bytes of a pattern at most.
 const PATTERN_BYTES_MAX: usize = 1_024;
 /// Memory of a compiled pattern at most.
 const PATTERN_MEMORY_MAX: usize = 1 << 20;
+
+/// Bytes of a rules file at most.
+const RULES_BYTES_MAX: u64 = 256 * 1024;
 
 /// What a pin says; a message must fit every member that is there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +133,25 @@ fn pattern_of(glob: &str) -> String {
 }
 
 impl LiveSession {
+    /// Reads the rules files of the settings; a relative path is below the working folder. One that cannot be read is
+    /// passed over with a warning.
+    pub(crate) fn read_rules_files(&mut self) {
+        for name in self.config.pins.files.clone() {
+            let read = std::fs::File::open(&name).and_then(|file| {
+                let mut text = String::new();
+                file.take(RULES_BYTES_MAX + 1).read_to_string(&mut text)?;
+                Ok(text)
+            });
+            match read {
+                Ok(text) if text.len() as u64 > RULES_BYTES_MAX => {
+                    self.warn(format!("rules file {name} has more than {RULES_BYTES_MAX} bytes and is passed over"));
+                }
+                Ok(text) => self.session.rules.push(RulesFile { name, text }),
+                Err(error) => self.warn(format!("rules file {name} is passed over: {error}")),
+            }
+        }
+    }
+
     /// Reads the pins of the settings and of the store, and holds the context to them.
     pub(crate) fn read_pins(&mut self) -> Result<(), RuntimeError> {
         let mut rules = Vec::new();

@@ -10,7 +10,7 @@ use engine_api::{
 use host_tokens::Counter;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -20,6 +20,8 @@ const STATE_KEYS_MAX: usize = 1_024;
 const STATE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Log lines kept of one call; further ones are counted.
 const LOG_LINES_MAX: usize = 200;
+/// Requests to models at the same time for one call; the paper on LCM has as many workers in its maps.
+const AT_ONCE_MAX: usize = 16;
 
 /// An engine's state in a session: written beside the old one and taken over only with the plan.
 #[derive(Default)]
@@ -33,6 +35,14 @@ impl State {
     pub(crate) fn commit(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         self.kept.extend(pending);
+    }
+    /// Begins with what this one keeps, for a call whose writes may never count.
+    pub(crate) fn copy(&self) -> State {
+        State { kept: self.kept.clone(), pending: BTreeMap::new() }
+    }
+    /// Takes over what another call wrote, to be committed with a plan.
+    pub(crate) fn take_over(&mut self, written: Vec<(String, Vec<u8>)>) {
+        self.pending.extend(written);
     }
     /// Returns what the call wrote.
     pub(crate) fn pending(&self) -> Vec<(String, Vec<u8>)> {
@@ -87,6 +97,27 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl HostServices for CallServices {
     fn complete(&self, request: &CompletionRequest) -> Result<Completion, EngineError> {
         self.completions.complete(request, &|| self.cancelled())
+    }
+    fn complete_many(&self, requests: &[CompletionRequest]) -> Vec<Result<Completion, EngineError>> {
+        if requests.len() < 2 {
+            return requests.iter().map(|request| self.complete(request)).collect();
+        }
+        let next = AtomicUsize::new(0);
+        let answers: Vec<Mutex<Option<Result<Completion, EngineError>>>> =
+            requests.iter().map(|_| Mutex::new(None)).collect();
+        std::thread::scope(|scope| {
+            for _ in 0..requests.len().min(AT_ONCE_MAX) {
+                scope.spawn(|| {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let (Some(request), Some(slot)) = (requests.get(at), answers.get(at)) else { break };
+                        *lock(slot) = Some(self.complete(request));
+                    }
+                });
+            }
+        });
+        let missing = || Err(EngineError::internal("the request was not made"));
+        answers.iter().map(|slot| lock(slot).take().unwrap_or_else(missing)).collect()
     }
     fn count_tokens(&self, text: &str) -> u64 {
         u64::from(self.counter.count(text))

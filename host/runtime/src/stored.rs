@@ -2,7 +2,7 @@
 
 use crate::live::{LiveSession, Options, RuntimeError};
 use crate::services::{State, lock};
-use engine_api::{Dialect, Flags, Message, MessageId, NodeId};
+use engine_api::{Dialect, Flags, Lifecycle, Message, MessageId, NodeId};
 use host_config::Config;
 use host_core::receipt::Receipt;
 use host_core::validate::Context;
@@ -134,6 +134,32 @@ impl LiveSession {
         self.reload()
     }
 
+    /// Begins a new conversation after this one, as a client's `/new` does: this one ends, and its summaries of at least
+    /// `context.carry_over_depth` are seen in the new one, where they can be expanded. Nothing is lost.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Store`]: the id is taken, the session is in no store, or the store fails.
+    pub fn begin_next(mut self, session_id: &str) -> Result<LiveSession, RuntimeError> {
+        let Some((store, key)) = self.store().map(|(store, key)| (store.clone(), key)) else {
+            return Err(StoreError::NoSession(self.options.session_id.clone()).into());
+        };
+        self.tell(Lifecycle::SessionEnd);
+        let depth = self.config.context.carry_over_depth.map(|depth| u32::try_from(depth).unwrap_or(u32::MAX));
+        let child = Child { name: session_id.to_owned(), title: None };
+        let (row, carried) = store.begin_next(key, child, depth)?;
+        let old = std::mem::replace(&mut self.options.session_id, session_id.to_owned());
+        let document = Document::read(&self.document.write([]), Some(row.dialect))
+            .map_err(|error| RuntimeError::Write(error.to_string()))?;
+        let LiveSession { config, resolved, home, options, summariser, subscribers, .. } = self;
+        let mut next = LiveSession::make(document, config, resolved, &home, options, Some((store, row.key)))?;
+        (next.summariser, next.subscribers) = (summariser, subscribers);
+        // An engine that retains something of its own is asked only where the host has carried nothing.
+        if carried == 0 {
+            next.carry_over(old);
+        }
+        Ok(next)
+    }
+
     /// Reads the conversation as the store now has it: another process may have compacted it or gone on.
     ///
     /// # Errors
@@ -142,8 +168,9 @@ impl LiveSession {
         let Some(stored) = &self.stored else { return Ok(()) };
         let (store, key) = (stored.store.clone(), stored.key);
         let opened = open(&store, key, self.document.clone(), &self.counter, self.session.overhead_tokens)?;
-        let revision = self.session.revision;
+        let (revision, rules) = (self.session.revision, std::mem::take(&mut self.session.rules));
         self.session = opened.session;
+        self.session.rules = rules;
         // Plans made for the state before must not fit this one.
         self.session.revision = self.session.revision.max(revision.saturating_add(1));
         self.is_compacted = opened.stored.view.is_some();

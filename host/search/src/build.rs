@@ -1,10 +1,10 @@
 //! Turns documents of the tail into segments, and small segments into greater ones.
 
 use crate::api::{SearchError, Source};
-use crate::postings::{block_list, damaged, each_block, each_doc, DocList, Entries, Entry, Pages};
-use crate::segment::{length_byte, row_number, Ids, Segment, Store, Tables, GROUP};
+use crate::postings::{DocList, Entries, Entry, Pages, block_list, damaged, each_block, each_doc};
+use crate::segment::{GROUP, Ids, Segment, Store, Tables, length_byte, row_number};
 use crate::tail::Row;
-use crate::tokens::{tokens, Kind, KEY_BITS};
+use crate::tokens::{KEY_BITS, Kind, tokens};
 use crate::trigrams::Gatherer;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -75,7 +75,8 @@ fn fill_one(tables: Tables<'_>, source: &dyn Source, docs_max: usize) -> Result<
 
 /// Reads the oldest rows of the tail: whole groups, about [`FRESH_BYTES`] of text at most.
 fn oldest_rows(tables: Tables<'_>, docs_max: usize) -> Result<Vec<(i64, Row)>, SearchError> {
-    let mut statement = tables.conn.prepare_cached(&format!("SELECT id, d FROM {}_tail ORDER BY id LIMIT ?", tables.prefix))?;
+    let mut statement =
+        tables.conn.prepare_cached(&format!("SELECT id, d FROM {}_tail ORDER BY id LIMIT ?", tables.prefix))?;
     let mut found = statement.query([docs_max as i64])?;
     let mut rows = Vec::new();
     let mut bytes = 0_u64;
@@ -191,7 +192,11 @@ fn write_suggestions(tables: Tables<'_>, words: HashSet<String>) -> Result<(), S
     Ok(())
 }
 
-fn pages<'a>(tables: Tables<'a>, store: Store, segment: i64) -> Pages<impl FnMut(u64, &[u8]) -> Result<(), SearchError> + 'a> {
+fn pages<'a>(
+    tables: Tables<'a>,
+    store: Store,
+    segment: i64,
+) -> Pages<impl FnMut(u64, &[u8]) -> Result<(), SearchError> + 'a> {
     Pages::new(move |first, bytes: &[u8]| tables.write_row(row_number(store, segment, first), bytes))
 }
 
@@ -272,7 +277,12 @@ struct Cursor {
 impl Cursor {
     fn new(store: Store, segment: i64) -> Cursor {
         let at = row_number(store, segment, 0) - 1;
-        Cursor { at, last: row_number(store, segment, (1 << KEY_BITS) - 1), page: Vec::new(), entries: Vec::new().into_iter() }
+        Cursor {
+            at,
+            last: row_number(store, segment, (1 << KEY_BITS) - 1),
+            page: Vec::new(),
+            entries: Vec::new().into_iter(),
+        }
     }
 
     /// Returns the key of the next entry; none at the end.

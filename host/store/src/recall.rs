@@ -248,6 +248,49 @@ impl Store {
         .map_err(told)
     }
 
+    /// Returns a message and at most `each_side` before and after it in a session, oldest first; none if the session's live
+    /// branch does not have it.
+    ///
+    /// # Errors
+    /// As [`Store::recall`].
+    pub fn around(&self, session: i64, id: MessageId, each_side: usize) -> Result<Vec<RecallHit>, EngineError> {
+        self.part(session, |path| {
+            let at = path.iter().position(|other| *other == id.0)?;
+            Some(path.get(at.saturating_sub(each_side)..path.len().min(at.saturating_add(each_side + 1)))?.to_vec())
+        })
+        .map(|(hits, _)| hits)
+    }
+
+    /// Returns the first and the last messages of a session's live branch, and how many it has; all if there are not more.
+    ///
+    /// # Errors
+    /// As [`Store::recall`].
+    pub fn ends(&self, session: i64, first: usize, last: usize) -> Result<(Vec<RecallHit>, usize), EngineError> {
+        self.part(session, |path| {
+            if path.len() <= first.saturating_add(last) {
+                return Some(path.to_vec());
+            }
+            Some([path.get(..first)?, path.get(path.len() - last..)?].concat())
+        })
+    }
+
+    /// Returns chosen messages of a session's live branch, and how many it has.
+    fn part(
+        &self,
+        session: i64,
+        choose: impl FnOnce(&[u64]) -> Option<Vec<u64>>,
+    ) -> Result<(Vec<RecallHit>, usize), EngineError> {
+        self.read("reading a session", |conn| {
+            let path = crate::branches::path(conn, session, crate::branches::live(conn, session)?)?;
+            let facts = Place::of(self, conn, session)?;
+            let chosen = choose(&path).unwrap_or_default();
+            let hits = self.rows_of(conn, &chosen)?;
+            let hits = hits.iter().map(|row| Ok(facts.hit(row, cut(&self.text_of(conn, row)?, 0, 0))));
+            Ok((hits.collect::<Result<_, StoreError>>()?, path.len()))
+        })
+        .map_err(told)
+    }
+
     fn find(&self, session: i64, search: &RecallSearch) -> Result<RecallReply, EngineError> {
         let scope = match (search.all_sessions, search.session.as_str()) {
             (true, _) => None,

@@ -128,19 +128,47 @@ impl Store {
         })
     }
 
-    /// Makes an empty session that follows this one, which ends; nothing of it is lost.
+    /// Makes a session that follows this one, which ends; nothing of it is lost. With `carry_depth`, the summaries of at
+    /// least that depth which this session shows are shown in the new one, and their number is returned.
     ///
     /// # Errors
     /// [`StoreError::SessionExists`], and those of writing.
-    pub fn begin_next(&self, session: i64, child: Child) -> Result<SessionRow, StoreError> {
+    pub fn begin_next(
+        &self,
+        session: i64,
+        child: Child,
+        carry_depth: Option<u32>,
+    ) -> Result<(SessionRow, u64), StoreError> {
         sessions::check_name(&child.name)?;
         let bodies = self.inner.bodies.clone();
         self.write("beginning a session", move |conn| {
+            let doing = while_doing("beginning a session");
             let old = sessions::by_key(conn, session)?;
             let to = descend(conn, &bodies, &old, &child, Kinship::New)?;
+            let mut carried: Vec<u64> = Vec::new();
+            if let Some(depth) = carry_depth {
+                let mut is_deep = conn
+                    .prepare(
+                        "SELECT EXISTS (SELECT 1 FROM written w JOIN nodes n ON n.session = ?2 AND n.node = w.node
+                           WHERE w.id = ?1 AND w.node > 0 AND n.depth >= ?3)",
+                    )
+                    .map_err(&doing)?;
+                for item in views::live(conn, session)?.items {
+                    if is_deep.query_row(params![count(item), session, depth], |row| row.get(0)).map_err(&doing)? {
+                        carried.push(item);
+                    }
+                }
+            }
+            if !carried.is_empty() {
+                commit::copy_nodes(conn, session, to)?;
+                let new =
+                    NewView { session: to, branch: 0, previous: None, items: &carried, dropped: &[], upto: 0, cause: "carried over" };
+                let view = views::insert(conn, &new)?;
+                branches::go_to(conn, to, 0, Some(view), "carried over")?;
+            }
             let sql = "UPDATE sessions SET ended_ms = coalesce(ended_ms, ?2), end_reason = iif(end_reason = '', 'new', end_reason) WHERE id = ?1";
-            conn.execute(sql, params![session, now_ms()]).map_err(while_doing("beginning a session"))?;
-            sessions::by_key(conn, to)
+            conn.execute(sql, params![session, now_ms()]).map_err(&doing)?;
+            Ok((sessions::by_key(conn, to)?, carried.len() as u64))
         })
     }
 

@@ -133,8 +133,13 @@ fn a_fork_shares_what_was_said_and_goes_its_own_way() {
     assert_eq!(view(&store, fork.key).len(), view(&store, key).len() + 1);
     compact(&store, fork.key, 2);
     assert_eq!(store.counts().unwrap()["messages"], 13);
-    let next = store.begin_next(key, Child { name: "n".into(), title: None }).unwrap();
-    assert_eq!(view(&store, next.key), Vec::<String>::new());
+    let (next, carried) = store.begin_next(key, Child { name: "n".into(), title: None }, Some(2)).unwrap();
+    assert_eq!((carried, view(&store, next.key)), (0, Vec::<String>::new()));
+    let (next, carried) = store.begin_next(key, Child { name: "m".into(), title: None }, Some(0)).unwrap();
+    store.append(next.key, [(&said("user", "anew"), None)]).unwrap();
+    assert_eq!((carried, view(&store, next.key).len()), (1, 2));
+    let below = engine_api::RecallRequest::expand(NodeId(1), 0, 0);
+    assert_eq!(store.recall(next.key, &below).unwrap().total, 6);
     assert_eq!(store.session("a").unwrap().end_reason, "new");
     assert_sound(&store);
 }
