@@ -6,6 +6,7 @@
 mod agent;
 mod long;
 mod odd;
+mod stored;
 mod summariser;
 mod switch;
 mod trace;

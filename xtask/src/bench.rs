@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Benchmarks. Each prints one JSON row a line: `{name, unit, ours, peer, ratio, goal, met}`.
-const BENCHES: &[&str] = &["boundary", "compressor", "import", "redact", "tokens"];
+const BENCHES: &[&str] = &["boundary", "compressor", "import", "redact", "search", "store", "tokens"];
 
-/// Returns the package of a benchmark: the tests', but for the one whose peer no other crate may name.
+/// Returns the package of a benchmark: the tests', but for those that need what no other crate may name.
 fn package(bench: &str) -> &'static str {
-    if bench == "tokens" { "host-tokens" } else { "host-tests" }
+    match bench {
+        "tokens" => "host-tokens",
+        "search" => "host-search",
+        _ => "host-tests",
+    }
 }
 
 /// The peer of the compressor, from PyPI.

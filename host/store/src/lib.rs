@@ -44,6 +44,7 @@ pub use state::{PinRow, ReceiptRow, UsageRow};
 pub use store::{Reader, Store};
 pub use verify::Verified;
 pub use views::ViewRow;
+pub use writer::UNFILLED_MAX;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use crate::error::{StoreError, while_doing};
 use crate::nodes::{self, NodeRow};
 use crate::sessions::{self, SessionRow, count};
-use crate::store::Store;
+use crate::store::{MESSAGES, Store, searching};
 use crate::{branches, views};
 use engine_api::{Flags, MessageId, NodeId, Role};
 use rusqlite::{Connection, OptionalExtension};
@@ -243,6 +243,15 @@ impl Store {
     /// Those of reading.
     pub fn nodes(&self, session: i64) -> Result<Vec<NodeRow>, StoreError> {
         self.read("reading summaries", |conn| nodes::all(conn, &self.inner.bodies, session))
+    }
+
+    /// Returns how many messages the search index has outside of its segments; from [`UNFILLED_MAX`](crate::UNFILLED_MAX) on,
+    /// the writer makes a segment of them when it is idle.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unfilled(&self) -> Result<u64, StoreError> {
+        self.read("reading the search index", |conn| MESSAGES.unfilled(conn).map_err(searching))
     }
 
     /// Returns how many rows each kind has, for tests and `doctor`.

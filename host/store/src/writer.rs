@@ -15,10 +15,10 @@ use std::time::Duration;
 const QUEUE_MAX: usize = 256;
 /// Jobs of one commit at most, so that nobody waits for long behind others.
 const GROUP_MAX: usize = 64;
-/// Messages without a trigram index before the idle writer makes one: scanning so many takes some milliseconds.
-const UNFILLED_MAX: u64 = 8_192;
+/// Messages outside of the index's segments before the writer makes one: reading so many takes a search some milliseconds.
+pub const UNFILLED_MAX: u64 = host_search::FILL_FROM;
 /// Messages that one step of that takes in; a writer that waits does so for one step at most.
-const FILL_DOCS: usize = 8_192;
+const FILL_DOCS: usize = 4_096;
 /// How long the writer is idle before it does so.
 const IDLE: Duration = Duration::from_millis(200);
 /// Commits after which it is done all the same, where the writer is never idle.
