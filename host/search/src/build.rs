@@ -3,7 +3,7 @@
 use crate::api::{SearchError, Source};
 use crate::postings::{block_list, damaged, each_block, each_doc, DocList, Entries, Entry, Pages};
 use crate::segment::{length_byte, row_number, Ids, Segment, Store, Tables, GROUP};
-use crate::tail::Row;
+use crate::tail::RowBytes;
 use crate::tokens::{tokens, Kind, KEY_BITS};
 use crate::trigrams::Gatherer;
 use std::collections::HashSet;
@@ -42,61 +42,79 @@ pub(crate) fn fill(tables: Tables<'_>, source: &dyn Source, docs_max: usize) -> 
     Ok(done)
 }
 
+/// A document on its way into a segment.
+struct Fresh {
+    id: i64,
+    at_ms: u64,
+    bytes: u64,
+    length: u32,
+}
+
+/// Documents on their way into a segment, and their words.
+#[derive(Default)]
+struct Batch {
+    docs: Vec<Fresh>,
+    /// A key, a document, and how often the word stands in it.
+    words: Vec<(u64, u32, u32)>,
+    /// A bucket in the upper half, a document in the lower.
+    pairs: Vec<u64>,
+}
+
 /// Makes one segment.
 fn fill_one(tables: Tables<'_>, source: &dyn Source, docs_max: usize) -> Result<usize, SearchError> {
-    let rows = oldest_rows(tables, docs_max)?;
-    let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) else { return Ok(0) };
-    let (first, last) = (*first, *last);
-    let bytes: u64 = rows.iter().map(|(_, row)| row.bytes).sum();
-    let mean = bytes / rows.len() as u64;
+    let Batch { docs, mut words, mut pairs } = oldest(tables, docs_max)?;
+    let (Some(first), Some(last)) = (docs.first(), docs.last()) else { return Ok(0) };
+    let bytes: u64 = docs.iter().map(|doc| doc.bytes).sum();
+    let mean = bytes / docs.len() as u64;
     let segment = Segment {
         number: tables.next_number()?,
-        first,
-        last,
-        docs: rows.len() as u32,
-        words: rows.iter().map(|(_, row)| u64::from(row.length)).sum(),
+        first: first.id,
+        last: last.id,
+        docs: docs.len() as u32,
+        words: docs.iter().map(|doc| u64::from(doc.length)).sum(),
         bytes,
         shift: (BLOCK_BYTES / mean.max(1)).clamp(1, GROUP as u64).ilog2(),
-        since_ms: rows.iter().map(|(_, row)| row.at_ms).min().unwrap_or(0),
-        until_ms: rows.iter().map(|(_, row)| row.at_ms).max().unwrap_or(0),
+        since_ms: docs.iter().map(|doc| doc.at_ms).min().unwrap_or(0),
+        until_ms: docs.iter().map(|doc| doc.at_ms).max().unwrap_or(0),
     };
     tables.write_segment(&segment)?;
-    let ids: Vec<i64> = rows.iter().map(|(id, _)| *id).collect();
-    let lengths: Vec<u8> = rows.iter().map(|(_, row)| length_byte(row.length)).collect();
-    let times: Vec<u64> = rows.iter().map(|(_, row)| row.at_ms).collect();
+    let ids: Vec<i64> = docs.iter().map(|doc| doc.id).collect();
+    let lengths: Vec<u8> = docs.iter().map(|doc| length_byte(doc.length)).collect();
+    let times: Vec<u64> = docs.iter().map(|doc| doc.at_ms).collect();
     tables.write_columns(&segment, &ids, &lengths, &times)?;
-    write_words(tables, &segment, &rows)?;
-    write_pairs(tables, &segment, &rows)?;
-    drop(rows);
+    write_words(tables, &segment, &mut words)?;
+    write_pairs(tables, &segment, &mut pairs)?;
+    drop((words, pairs));
     write_trigrams(tables, source, &segment, &ids)?;
-    tables.conn.prepare_cached(&format!("DELETE FROM {}_tail WHERE id <= ?", tables.prefix))?.execute([last])?;
+    tables.conn.prepare_cached(&format!("DELETE FROM {}_tail WHERE id <= ?", tables.prefix))?.execute([segment.last])?;
     Ok(ids.len())
 }
 
 /// Reads the oldest rows of the tail: whole groups, about [`FRESH_BYTES`] of text at most.
-fn oldest_rows(tables: Tables<'_>, docs_max: usize) -> Result<Vec<(i64, Row)>, SearchError> {
+fn oldest(tables: Tables<'_>, docs_max: usize) -> Result<Batch, SearchError> {
     let mut statement = tables.conn.prepare_cached(&format!("SELECT id, d FROM {}_tail ORDER BY id LIMIT ?", tables.prefix))?;
     let mut found = statement.query([docs_max as i64])?;
-    let mut rows = Vec::new();
+    let mut batch = Batch::default();
     let mut bytes = 0_u64;
     while let Some(row) = found.next()? {
-        let blob = row.get_ref(1)?.as_blob().map_err(|_| damaged("a row of the tail"))?;
-        let read = Row::from_bytes(blob)?;
+        let read = RowBytes::new(row.get_ref(1)?.as_blob().map_err(|_| damaged("a row of the tail"))?)?;
+        let doc = batch.docs.len() as u32;
+        batch.words.extend(read.keys().map(|(key, times)| (key, doc, times)));
+        batch.pairs.extend(read.pairs().map(|pair| u64::from(pair) << 32 | u64::from(doc)));
+        batch.docs.push(Fresh { id: row.get(0)?, at_ms: read.at_ms, bytes: read.bytes, length: read.length });
         bytes = bytes.saturating_add(read.bytes);
-        rows.push((row.get(0)?, read));
-        if bytes >= FRESH_BYTES && rows.len().is_multiple_of(GROUP) {
+        if bytes >= FRESH_BYTES && batch.docs.len().is_multiple_of(GROUP) {
             break;
         }
     }
-    rows.truncate(rows.len() / GROUP * GROUP);
-    Ok(rows)
+    let whole = batch.docs.len() / GROUP * GROUP;
+    batch.docs.truncate(whole);
+    batch.words.retain(|&(_, doc, _)| (doc as usize) < whole);
+    batch.pairs.retain(|&pair| (pair as u32 as usize) < whole);
+    Ok(batch)
 }
 
-fn write_words(tables: Tables<'_>, segment: &Segment, rows: &[(i64, Row)]) -> Result<(), SearchError> {
-    let mut postings: Vec<(u64, u32, u32)> = Vec::with_capacity(rows.iter().map(|(_, row)| row.keys.len()).sum());
-    for (doc, (_, row)) in rows.iter().enumerate() {
-        postings.extend(row.keys.iter().map(|&(key, times)| (key, doc as u32, times)));
-    }
+fn write_words(tables: Tables<'_>, segment: &Segment, postings: &mut [(u64, u32, u32)]) -> Result<(), SearchError> {
     postings.sort_unstable();
     let mut pages = pages(tables, Store::Words, segment.number);
     let mut list = DocList::default();
@@ -111,11 +129,7 @@ fn write_words(tables: Tables<'_>, segment: &Segment, rows: &[(i64, Row)]) -> Re
     pages.finish()
 }
 
-fn write_pairs(tables: Tables<'_>, segment: &Segment, rows: &[(i64, Row)]) -> Result<(), SearchError> {
-    let mut postings: Vec<u64> = Vec::with_capacity(rows.iter().map(|(_, row)| row.pairs.len()).sum());
-    for (doc, (_, row)) in rows.iter().enumerate() {
-        postings.extend(row.pairs.iter().map(|&pair| u64::from(pair) << 32 | doc as u64));
-    }
+fn write_pairs(tables: Tables<'_>, segment: &Segment, postings: &mut [u64]) -> Result<(), SearchError> {
     postings.sort_unstable();
     let mut pages = pages(tables, Store::Pairs, segment.number);
     let mut list = DocList::default();
@@ -128,6 +142,36 @@ fn write_pairs(tables: Tables<'_>, segment: &Segment, rows: &[(i64, Row)]) -> Re
         pages.push(Entry { key, count: list.count, dense: false, list: &list.bytes })?;
     }
     pages.finish()
+}
+
+/// Sorts postings by their upper half, the trigram, leaving those of one trigram in their order: by its lower 12 bits,
+/// then by its upper 12. Comparing would take four times as long.
+fn sort_by_trigram(postings: &mut Vec<u64>) {
+    const RADIX_BITS: u32 = 12;
+    let mut other = vec![0_u64; postings.len()];
+    for pass in 0..2 {
+        let digit = |posting: u64| ((posting >> (32 + pass * RADIX_BITS)) & ((1 << RADIX_BITS) - 1)) as usize;
+        let mut starts = vec![0_usize; (1 << RADIX_BITS) + 1];
+        for &posting in postings.iter() {
+            if let Some(count) = starts.get_mut(digit(posting) + 1) {
+                *count += 1;
+            }
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        for &posting in postings.iter() {
+            if let Some(start) = starts.get_mut(digit(posting)) {
+                if let Some(place) = other.get_mut(*start) {
+                    *place = posting;
+                }
+                *start += 1;
+            }
+        }
+        std::mem::swap(postings, &mut other);
+    }
 }
 
 fn write_trigrams(tables: Tables<'_>, source: &dyn Source, segment: &Segment, ids: &[i64]) -> Result<(), SearchError> {
@@ -158,7 +202,7 @@ fn write_trigrams(tables: Tables<'_>, source: &dyn Source, segment: &Segment, id
         ControlFlow::Continue(())
     })?;
     gatherer.drain(|code| postings.push(u64::from(code) << 32 | u64::from(block)));
-    postings.sort_unstable();
+    sort_by_trigram(&mut postings);
     let mut pages = pages(tables, Store::Trigrams, segment.number);
     let mut blocks = Vec::new();
     let mut list = Vec::new();

@@ -15,10 +15,10 @@ use std::collections::HashMap;
 const K1: f32 = 1.2;
 const B: f32 = 0.6;
 /// How much a text with all words gains over one with hardly any; tuned on LoCoMo.
-const COVERAGE: f32 = 1.0;
+const COVERAGE: f32 = 2.0;
 /// What the scores of the neighbours at distance one and two add; tuned on LoCoMo.
-const NEIGHBOUR: [f32; 2] = [0.30, 0.12];
-/// How many times the own score a neighbourhood may add at most.
+const NEIGHBOUR: [f32; 2] = [0.40, 0.20];
+/// How much a message of long ago is held back: mild, since old decisions hold.
 const RECENCY: f64 = 0.05;
 /// Days after which half of the preference for what is recent is gone.
 const RECENCY_HALF_DAYS: f64 = 30.0;
@@ -243,15 +243,14 @@ fn score_all(
 }
 
 fn score_tail(tail: &Tail, terms: &[Term], weights: &[f32], shares: &Shares, norms: &[f32]) -> Scores {
-    let docs = tail.docs();
     let mut scores = Scores {
-        ids: Ids::List(docs.iter().map(|doc| doc.id).collect()),
-        docs: docs.len() as u32,
-        own: vec![0.0; docs.len()],
-        mask: vec![0; docs.len()],
+        ids: Ids::List(tail.docs().map(|doc| doc.id).collect()),
+        docs: tail.len() as u32,
+        own: vec![0.0; tail.len()],
+        mask: vec![0; tail.len()],
         segment: None,
     };
-    for (doc, (own, mask)) in docs.iter().zip(scores.own.iter_mut().zip(&mut scores.mask)) {
+    for (doc, (own, mask)) in tail.docs().zip(scores.own.iter_mut().zip(&mut scores.mask)) {
         if !doc.allowed {
             continue;
         }
@@ -514,7 +513,7 @@ fn passes(
                 }
             }
             None => {
-                for doc in scope.tail.docs().iter().filter(|doc| doc.allowed) {
+                for doc in scope.tail.docs().filter(|doc| doc.allowed) {
                     let mask = terms
                         .iter()
                         .enumerate()

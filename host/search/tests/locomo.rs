@@ -93,13 +93,13 @@ fn read(path: &Path) -> Conversation {
 }
 
 /// Words that an agent leaves out of keywords: grammar, question words, auxiliaries, and verbs of asking and doing.
-const LEFT_OUT: &str = "a about after all also am an and another any are as at be been before being between both but by can \
-could current currently did do does doing done during each ever first for from gave get gets give gives go goes going gone got had has \
-have having he her hers here him his how i if in into is it its just kind kinds last least less long made make makes many may me \
-might mine more most much must my new no nor not of often old on one only onto or other our over recently said same say says \
-shall she should since so some such take takes tell tells than that the their theirs them then there these they this those three to told too \
-took two type types under until us use used uses very was we went were what when where which while who whom whose why will \
-with without would you your";
+const LEFT_OUT: &str = "a about after all also am an and another any are as at be been before being between both but by can could \
+currently did do does doing done during each ever first for from gave get gets give gives go goes going gone got \
+had has have having he her here hers him his how i if in into is it its just kind kinds last least less long made \
+make makes many may me might mine more most much must my new no nor not of often old on one only onto or other \
+our over recently said same say says shall she should since so some such take takes tell tells than that the \
+their theirs them then there these they this those three to told too took two type types under until us use used \
+uses very was we went were what when where which while who whom whose why will with without would you your";
 
 /// Derives keywords from a question: its words without those left out, each once, in its order.
 fn keywords(question: &str) -> String {

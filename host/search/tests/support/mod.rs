@@ -1,5 +1,5 @@
 //! Documents in memory, and an index over them, for tests and benches.
-#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
 
 use engine_api::Role;
 use host_search::{Doc, Facts, Index, Page, Query, SearchError, Source};
