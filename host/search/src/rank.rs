@@ -69,7 +69,7 @@ pub(crate) fn ranked(
     terms: &[Term],
 ) -> Result<Ranked, SearchError> {
     let lists = Lists::read(tables, scope, terms)?;
-    let weights = lists.weights(scope);
+    let weights = lists.weights(scope, terms);
     let shares = Shares::new(terms, &weights, &lists.found);
     let scores = score_all(tables, scope, terms, &lists, &weights, &shares)?;
     let wanted = query.skipped().saturating_add(query.page_len());
@@ -138,11 +138,16 @@ impl Lists {
     }
 
     /// Returns what one occurrence of each word is worth.
-    fn weights(&self, scope: &Scope<'_>) -> Vec<f32> {
+    fn weights(&self, scope: &Scope<'_>, terms: &[Term]) -> Vec<f32> {
         let docs = scope.doc_count() as f64;
         self.found
             .iter()
-            .map(|&found| (1.0 + (docs - found as f64 + 0.5).max(0.0) / (found as f64 + 0.5)).ln() as f32)
+            .zip(terms)
+            .map(|(&found, term)| {
+                let found = found as f64;
+                let rare = (1.0 + (docs - found + 0.5).max(0.0) / (found + 0.5)).ln() as f32;
+                if term.weak { rare / 2.0 } else { rare }
+            })
             .collect()
     }
 }
