@@ -4,7 +4,6 @@
 //! `cargo bench -p host-search --bench search -- [MESSAGES]`; 50,000 if not said. Messages are short (about 260 bytes),
 //! 1,000 to a session; the same number gives the same messages. Texts are kept in a SQLite file of their own.
 
-
 use engine_api::{Role, SearchMode, SearchSort};
 use host_search::{Doc, FILL_FROM, Facts, Index, Query, SearchError, Source};
 use regex::Regex;
@@ -37,7 +36,8 @@ impl Numbers {
     }
 }
 
-const GLYPHS: &str = "数据库迁移配置错误恢复会话上下文压缩检索工具消息摘要索引测试部署网络缓存线程内存文件系统权限用户登录接口响应时间";
+const GLYPHS: &str =
+    "数据库迁移配置错误恢复会话上下文压缩检索工具消息摘要索引测试部署网络缓存线程内存文件系统权限用户登录接口响应时间";
 const EMOJI: &[&str] = &["🚀", "🔥", "✅", "🐛", "🎉", "📦"];
 
 /// Makes messages.
@@ -104,7 +104,12 @@ impl Maker {
             let (folder, file) = (self.word(), self.word());
             text.push_str(&format!("see src/{folder}/{file}.rs line {}", self.numbers.below(900)));
         } else if self.numbers.chance(0.5) {
-            text.push_str(&format!("commit {:016x}{:016x}{:08x}", self.numbers.next(), self.numbers.next(), self.numbers.next() as u32));
+            text.push_str(&format!(
+                "commit {:016x}{:016x}{:08x}",
+                self.numbers.next(),
+                self.numbers.next(),
+                self.numbers.next() as u32
+            ));
         }
         for (share, needle) in [
             (20, " The staging job is NEEDLE-7f3a9c and failed with code E-4017-QX."),
@@ -218,7 +223,14 @@ const PROBES: &[Probe] = &[
     Probe { sort: SearchSort::Newest, ..probe("same, newest first", "window socket", &["window", "socket"]) },
     probe("phrase", "\"quorum lighthouse vote\"", &["quorum lighthouse vote"]),
     probe("phrase, frequent words", "\"kernel window\"", &["kernel[^a-z0-9]+window"]),
-    Probe { any: true, ..probe("question", "When did the quorum lose the lighthouse?", &[r"\bquorum\b", r"\blighthouse\b", r"\blose\b"]) },
+    Probe {
+        any: true,
+        ..probe(
+            "question",
+            "When did the quorum lose the lighthouse?",
+            &[r"\bquorum\b", r"\blighthouse\b", r"\blose\b"],
+        )
+    },
     probe("glyphs, 2", "迁移", &["迁移"]),
     probe("glyphs, 5", "数据库迁移", &["数据库迁移"]),
     probe("emoji, rare", "🦀", &["🦀"]),
@@ -319,7 +331,8 @@ fn main() {
     println!("{:<24} {:>9} {:>9} {:>9}  {:>10}  answer", "query", "p50 ms", "p95 ms", "scan ms", "found");
     let mut wrong = 0;
     for probe in PROBES {
-        let query = Query { mode: probe.mode, sort: probe.sort, now_ms: count as i64 * 10_000, ..Query::new(probe.pattern) };
+        let query =
+            Query { mode: probe.mode, sort: probe.sort, now_ms: count as i64 * 10_000, ..Query::new(probe.pattern) };
         let mut times = Vec::with_capacity(RUNS);
         let mut page = index.search(&conn, &source, &query).unwrap();
         for _ in 0..RUNS {

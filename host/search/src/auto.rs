@@ -4,11 +4,11 @@ use crate::api::{Hit, Page, Query, SearchError, Source};
 use crate::candidates::Scope;
 use crate::filter::Filter;
 use crate::nearest;
-use crate::pattern::{Pattern, PATTERN_BYTES_MAX};
+use crate::pattern::{PATTERN_BYTES_MAX, Pattern};
 use crate::rank::{self, Ranked};
 use crate::segment::Tables;
 use crate::snippet;
-use crate::terms::{terms, Term};
+use crate::terms::{Term, terms};
 use crate::tokens::is_glyph;
 use crate::verify::{self, Matches};
 use engine_api::{SearchMode, SearchSort};
@@ -208,7 +208,8 @@ fn looks_like_regex(written: &str) -> bool {
     let wild = [".*", ".+", ".{", "]+", "]*", "]{", ")+", ")*", ")?", "){", "[^", "(?"];
     let signs = class.iter().chain(&wild).any(|sign| written.contains(sign));
     let range = written.split('[').skip(1).any(|rest| {
-        rest.split_once(']').is_some_and(|(inside, _)| ["a-z", "A-Z", "0-9", "a-f", "A-F"].iter().any(|range| inside.contains(range)))
+        rest.split_once(']')
+            .is_some_and(|(inside, _)| ["a-z", "A-Z", "0-9", "a-f", "A-F"].iter().any(|range| inside.contains(range)))
     });
     let choice = !written.contains(char::is_whitespace)
         && written.split('|').count() > 1
@@ -223,12 +224,27 @@ mod tests {
 
     #[test]
     fn plain_regexes_are_told_from_words() {
-        for regex in [r"E-\d{4}-QX", "commit [0-9a-f]{40}", "foo.*bar", "error|warning", r"\bfn\b", "^fn main", "(foo)+"] {
+        for regex in
+            [r"E-\d{4}-QX", "commit [0-9a-f]{40}", "foo.*bar", "error|warning", r"\bfn\b", "^fn main", "(foo)+"]
+        {
             assert!(looks_like_regex(regex), "{regex}");
         }
         for words in [
-            "what is foo?", "C++", "my-app.config.ts", r"C:\dev\src", "foo (bar) baz", "P2.2", "a | b", "f(x) [1]", "price: $5",
-            "AND", "array[0]", "?", "{}", "main()", "(a",
+            "what is foo?",
+            "C++",
+            "my-app.config.ts",
+            r"C:\dev\src",
+            "foo (bar) baz",
+            "P2.2",
+            "a | b",
+            "f(x) [1]",
+            "price: $5",
+            "AND",
+            "array[0]",
+            "?",
+            "{}",
+            "main()",
+            "(a",
         ] {
             assert!(!looks_like_regex(words), "{words}");
         }

@@ -1,12 +1,13 @@
 //! Turns documents of the tail into segments, and small segments into greater ones.
 
 use crate::api::{SearchError, Source};
-use crate::postings::{block_list, damaged, each_block, each_doc, DocList, Entries, Entry, Pages};
-use crate::segment::{length_byte, row_number, Ids, Segment, Store, Tables, GROUP};
+use crate::postings::{DocList, Entries, Entry, Pages, block_list, damaged, each_block, each_doc};
+use crate::segment::{GROUP, Ids, Segment, Store, Tables, length_byte, row_number};
 use crate::tail::RowBytes;
-use crate::tokens::{tokens, Kind, KEY_BITS};
+use crate::tokens::{KEY_BITS, KeyHasher, fold_into, is_glyph, key_of};
 use crate::trigrams::Gatherer;
 use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
 use std::ops::ControlFlow;
 
 /// Documents from which on the caller should fill: reading this many rows of the tail takes about 4 ms of a search.
@@ -86,13 +87,17 @@ fn fill_one(tables: Tables<'_>, source: &dyn Source, docs_max: usize) -> Result<
     write_pairs(tables, &segment, &mut pairs)?;
     drop((words, pairs));
     write_trigrams(tables, source, &segment, &ids)?;
-    tables.conn.prepare_cached(&format!("DELETE FROM {}_tail WHERE id <= ?", tables.prefix))?.execute([segment.last])?;
+    tables
+        .conn
+        .prepare_cached(&format!("DELETE FROM {}_tail WHERE id <= ?", tables.prefix))?
+        .execute([segment.last])?;
     Ok(ids.len())
 }
 
 /// Reads the oldest rows of the tail: whole groups, about [`FRESH_BYTES`] of text at most.
 fn oldest(tables: Tables<'_>, docs_max: usize) -> Result<Batch, SearchError> {
-    let mut statement = tables.conn.prepare_cached(&format!("SELECT id, d FROM {}_tail ORDER BY id LIMIT ?", tables.prefix))?;
+    let mut statement =
+        tables.conn.prepare_cached(&format!("SELECT id, d FROM {}_tail ORDER BY id LIMIT ?", tables.prefix))?;
     let mut found = statement.query([docs_max as i64])?;
     let mut batch = Batch::default();
     let mut bytes = 0_u64;
@@ -177,7 +182,7 @@ fn sort_by_trigram(postings: &mut Vec<u64>) {
 fn write_trigrams(tables: Tables<'_>, source: &dyn Source, segment: &Segment, ids: &[i64]) -> Result<(), SearchError> {
     let mut gatherer = Gatherer::new();
     let mut postings: Vec<u64> = Vec::new();
-    let mut suggestions: HashSet<String> = HashSet::new();
+    let mut suggestions = Suggestions::default();
     let mut block = 0_u32;
     let mut doc = 0_usize;
     source.scan(segment.first..=segment.last, false, &mut |id, text| {
@@ -194,11 +199,7 @@ fn write_trigrams(tables: Tables<'_>, source: &dyn Source, segment: &Segment, id
             block = next;
         }
         gatherer.add(text);
-        tokens(text, &mut |token| {
-            if token.kind == Kind::Run && is_suggestion(token.word) && !suggestions.contains(token.word) {
-                suggestions.insert(token.word.to_owned());
-            }
-        });
+        suggestions.add(text);
         ControlFlow::Continue(())
     })?;
     gatherer.drain(|code| postings.push(u64::from(code) << 32 | u64::from(block)));
@@ -214,19 +215,37 @@ fn write_trigrams(tables: Tables<'_>, source: &dyn Source, segment: &Segment, id
         pages.push(Entry { key, count: blocks.len() as u32, dense, list: &list })?;
     }
     pages.finish()?;
-    write_suggestions(tables, suggestions)
+    write_suggestions(tables, suggestions.words)
 }
 
-fn is_suggestion(word: &str) -> bool {
-    SUGGESTION_LETTERS.contains(&word.len()) && word.chars().all(char::is_alphabetic)
+/// Words of texts, each once, as they are suggested for misspelt ones.
+#[derive(Default)]
+struct Suggestions {
+    words: Vec<String>,
+    known: HashSet<u64, BuildHasherDefault<KeyHasher>>,
+    word: String,
 }
 
-fn write_suggestions(tables: Tables<'_>, words: HashSet<String>) -> Result<(), SearchError> {
+impl Suggestions {
+    fn add(&mut self, text: &str) {
+        for word in text.split(|c: char| !c.is_alphabetic()) {
+            if !SUGGESTION_LETTERS.contains(&word.len()) || word.starts_with(is_glyph) {
+                continue;
+            }
+            self.word.clear();
+            fold_into(word, &mut self.word);
+            if self.known.insert(key_of(0, self.word.as_bytes())) {
+                self.words.push(self.word.clone());
+            }
+        }
+    }
+}
+
+fn write_suggestions(tables: Tables<'_>, mut words: Vec<String>) -> Result<(), SearchError> {
     let held: i64 = tables
         .conn
         .prepare_cached(&format!("SELECT count(*) FROM {}_word", tables.prefix))?
         .query_row([], |row| row.get(0))?;
-    let mut words: Vec<String> = words.into_iter().collect();
     words.sort_unstable();
     let mut insert = tables.conn.prepare_cached(&format!("INSERT OR IGNORE INTO {}_word VALUES (?)", tables.prefix))?;
     for word in words.iter().take(usize::try_from(SUGGESTIONS_MAX - held).unwrap_or(0)) {
@@ -235,7 +254,11 @@ fn write_suggestions(tables: Tables<'_>, words: HashSet<String>) -> Result<(), S
     Ok(())
 }
 
-fn pages<'a>(tables: Tables<'a>, store: Store, segment: i64) -> Pages<impl FnMut(u64, &[u8]) -> Result<(), SearchError> + 'a> {
+fn pages<'a>(
+    tables: Tables<'a>,
+    store: Store,
+    segment: i64,
+) -> Pages<impl FnMut(u64, &[u8]) -> Result<(), SearchError> + 'a> {
     Pages::new(move |first, bytes: &[u8]| tables.write_row(row_number(store, segment, first), bytes))
 }
 
@@ -256,7 +279,9 @@ fn merge_all(tables: Tables<'_>) -> Result<(), SearchError> {
             // Smaller ones behind go along: segments hold consecutive documents.
             let run = segments.iter().rev().take_while(|segment| size_class(segment) <= class).count();
             let (_, run) = segments.split_at(segments.len() - run);
-            if run.iter().filter(|segment| size_class(segment) == class).count() >= MERGE_COUNT {
+            let of_class = run.iter().filter(|segment| size_class(segment) == class).count();
+            let docs: u64 = run.iter().map(|segment| u64::from(segment.docs)).sum();
+            if of_class >= MERGE_COUNT || (of_class > 1 && docs >= u64::from(FULL_DOCS)) {
                 merge(tables, run)?;
                 merged = true;
                 break;
@@ -316,7 +341,12 @@ struct Cursor {
 impl Cursor {
     fn new(store: Store, segment: i64) -> Cursor {
         let at = row_number(store, segment, 0) - 1;
-        Cursor { at, last: row_number(store, segment, (1 << KEY_BITS) - 1), page: Vec::new(), entries: Vec::new().into_iter() }
+        Cursor {
+            at,
+            last: row_number(store, segment, (1 << KEY_BITS) - 1),
+            page: Vec::new(),
+            entries: Vec::new().into_iter(),
+        }
     }
 
     /// Returns the key of the next entry; none at the end.
@@ -385,10 +415,4 @@ fn merge_store(tables: Tables<'_>, store: Store, parts: &[Segment], whole: &Segm
         }
     }
     pages.finish()
-}
-
-/// Returns how many documents each segment holds, for tests and checks of the merging.
-#[cfg(test)]
-pub(crate) fn segment_docs(tables: Tables<'_>) -> Vec<u32> {
-    tables.segments().map(|segments| segments.iter().map(|segment| segment.docs).collect()).unwrap_or_default()
 }

@@ -92,7 +92,8 @@ pub(crate) struct Tail {
 
 impl Tail {
     fn read(tables: Tables<'_>, filter: &Filter<'_>) -> Result<Tail, SearchError> {
-        let mut statement = tables.conn.prepare_cached(&format!("SELECT id, d FROM {}_tail ORDER BY id", tables.prefix))?;
+        let mut statement =
+            tables.conn.prepare_cached(&format!("SELECT id, d FROM {}_tail ORDER BY id", tables.prefix))?;
         let mut rows = statement.query([])?;
         let mut tail = Tail::default();
         while let Some(found) = rows.next()? {

@@ -2,8 +2,8 @@
 
 use crate::api::{Doc, Facts, SearchError, Source};
 use crate::index::Index;
-use crate::postings::{each_doc, Entries};
-use crate::segment::{row_number, Store, Tables};
+use crate::postings::{Entries, each_doc};
+use crate::segment::{Store, Tables, row_number};
 use crate::tail::{Row, RowBytes, TIMES_MAX};
 use crate::tokens::KEY_BITS;
 use rusqlite::Connection;
@@ -59,9 +59,7 @@ pub(crate) fn verify(tables: Tables<'_>, source: &dyn Source, sample: u64) -> Re
     let step = if sample == u64::MAX { 1 } else { (span / sample).max(1) };
     let mut ids: Vec<i64> = Vec::new();
     if step == 1 {
-        source.scan(first..=last, false, &mut |id, text| {
-            compare(tables, source, &segments, id, text, &mut faults)
-        })?;
+        source.scan(first..=last, false, &mut |id, text| compare(tables, source, &segments, id, text, &mut faults))?;
     } else {
         let mut id = first;
         while id <= last {

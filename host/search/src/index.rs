@@ -1,9 +1,9 @@
 //! The index as its caller sees it: create, add, fill, search, check.
 
 use crate::api::{Doc, Page, Query, SearchError, Source};
-use crate::{auto, build, check};
 use crate::segment::Tables;
 use crate::tail::Row;
+use crate::{auto, build, check};
 use rusqlite::{Connection, params};
 
 /// An index in the caller's database; it holds nothing but the prefix of its tables' names.

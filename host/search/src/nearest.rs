@@ -4,7 +4,7 @@ use crate::api::{SearchError, Source};
 use crate::candidates::Scope;
 use crate::segment::Tables;
 use crate::terms::Term;
-use crate::tokens::{tokens, Kind};
+use crate::tokens::{Kind, tokens};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -37,9 +37,10 @@ pub(crate) fn nearest(
             }
         };
         fresh.iter().for_each(|word| compare(word));
-        let mut statement = tables
-            .conn
-            .prepare_cached(&format!("SELECT w FROM {}_word WHERE w >= ? AND w < ? ORDER BY w LIMIT ?", tables.prefix))?;
+        let mut statement = tables.conn.prepare_cached(&format!(
+            "SELECT w FROM {}_word WHERE w >= ? AND w < ? ORDER BY w LIMIT ?",
+            tables.prefix
+        ))?;
         // Few people miss the first letter; the second narrows where there are very many words.
         let end = char::from_u32(u32::from(*first) + 1).unwrap_or(char::MAX);
         let mut rows = statement.query(rusqlite::params![first.to_string(), end.to_string(), COMPARED_MAX])?;

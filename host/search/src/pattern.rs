@@ -1,10 +1,10 @@
 //! A pattern that is looked for in the text itself: a regular expression, a substring, a phrase.
 
 use crate::api::SearchError;
-use crate::terms::TERMS_MAX;
 use crate::tail::PairFinder;
-use crate::tokens::{is_glyph, tokens, Kind};
-use crate::trigrams::{needs, Needs};
+use crate::terms::TERMS_MAX;
+use crate::tokens::{Kind, is_glyph, tokens};
+use crate::trigrams::{Needs, needs};
 use regex::{Regex, RegexBuilder};
 use std::ops::Range;
 
@@ -107,11 +107,16 @@ fn is_word(text: &str, found: &Range<usize>) -> bool {
     };
     let (before, rest) = text.split_at(found.start);
     let (inside, after) = rest.split_at(found.end - found.start);
-    !goes_on(inside.chars().next(), before.chars().next_back()) && !goes_on(inside.chars().next_back(), after.chars().next())
+    !goes_on(inside.chars().next(), before.chars().next_back())
+        && !goes_on(inside.chars().next_back(), after.chars().next())
 }
 
 fn needs_of(written: &str) -> Needs {
-    regex_syntax::ParserBuilder::new().nest_limit(NEST_MAX).build().parse(written).map_or(Needs::Nothing, |hir| needs(&hir))
+    regex_syntax::ParserBuilder::new()
+        .nest_limit(NEST_MAX)
+        .build()
+        .parse(written)
+        .map_or(Needs::Nothing, |hir| needs(&hir))
 }
 
 fn compile(pattern: &str, written: &str) -> Result<Regex, SearchError> {
@@ -121,7 +126,10 @@ fn compile(pattern: &str, written: &str) -> Result<Regex, SearchError> {
         SearchError::Pattern { pattern: short.to_owned(), reason }
     };
     if pattern.len() > PATTERN_BYTES_MAX {
-        return Err(refuse(format!("it has {} bytes and {PATTERN_BYTES_MAX} are allowed; name a shorter part", pattern.len())));
+        return Err(refuse(format!(
+            "it has {} bytes and {PATTERN_BYTES_MAX} are allowed; name a shorter part",
+            pattern.len()
+        )));
     }
     RegexBuilder::new(written)
         .size_limit(SIZE_MAX)

@@ -39,8 +39,28 @@ pub(crate) fn is_stop(word: &str) -> bool {
 
 /// Words of order, number and use: a question has them, its answer often says the same otherwise. Sorted.
 const WEAK: &[&str] = &[
-    "another", "current", "currently", "first", "gave", "gone", "last", "least", "less", "new", "old", "onto", "recent", "recently", "three",
-    "told", "two", "use", "used", "uses", "using", "went",
+    "another",
+    "current",
+    "currently",
+    "first",
+    "gave",
+    "gone",
+    "last",
+    "least",
+    "less",
+    "new",
+    "old",
+    "onto",
+    "recent",
+    "recently",
+    "three",
+    "told",
+    "two",
+    "use",
+    "used",
+    "uses",
+    "using",
+    "went",
 ];
 
 fn is_weak(word: &str) -> bool {

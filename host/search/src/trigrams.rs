@@ -131,7 +131,10 @@ fn concat(parts: &[Hir], found: &mut Vec<Needs>, depth: u32) -> Option<Set> {
         // Too many: what there is becomes a requirement, and its last two bytes stay for trigrams over the seam.
         found.push(needs_of_set(&set));
         whole = false;
-        let ends: Set = set.iter().map(|string| string.get(string.len().saturating_sub(2)..).unwrap_or_default().to_vec()).collect();
+        let ends: Set = set
+            .iter()
+            .map(|string| string.get(string.len().saturating_sub(2)..).unwrap_or_default().to_vec())
+            .collect();
         set = product(&ends, &next).unwrap_or(next);
     }
     if whole {
@@ -149,7 +152,11 @@ fn product(left: &Set, right: &Set) -> Option<Set> {
     let mut out = Set::new();
     for first in left {
         for second in right {
-            if first.len() + second.len() > STRING_MAX && !first.is_empty() && !second.is_empty() && left.len() * right.len() > 1 {
+            if first.len() + second.len() > STRING_MAX
+                && !first.is_empty()
+                && !second.is_empty()
+                && left.len() * right.len() > 1
+            {
                 return None;
             }
             out.insert([first.as_slice(), second.as_slice()].concat());
@@ -220,7 +227,12 @@ pub(crate) fn blocks(tables: Tables<'_>, segment: &Segment, needs: &Needs) -> Re
     narrow(tables, segment, needs, &mut lookups)
 }
 
-fn narrow(tables: Tables<'_>, segment: &Segment, needs: &Needs, lookups: &mut usize) -> Result<Option<Bits>, SearchError> {
+fn narrow(
+    tables: Tables<'_>,
+    segment: &Segment,
+    needs: &Needs,
+    lookups: &mut usize,
+) -> Result<Option<Bits>, SearchError> {
     match needs {
         Needs::Nothing => Ok(None),
         Needs::One(trigram) => {

@@ -127,7 +127,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the candidates of a segment.
-    fn segment(&mut self, tables: Tables<'_>, source: &dyn Source, part: &Part, newest_first: bool) -> Result<(), SearchError> {
+    fn segment(
+        &mut self,
+        tables: Tables<'_>,
+        source: &dyn Source,
+        part: &Part,
+        newest_first: bool,
+    ) -> Result<(), SearchError> {
         let Some(docs) = candidates(tables, part, self.pattern)? else { return Ok(()) };
         let ids = tables.ids(&part.segment)?;
         let many = docs.count() * 100 > u64::from(part.segment.docs) * SCAN_PERCENT;
@@ -163,7 +169,9 @@ impl<'a> Reader<'a> {
                 of_run.reverse();
             }
             for doc in of_run {
-                let Some(id) = ids.id(doc).filter(|&id| docs.has(doc) && self.scope.filter.allows(id)) else { continue };
+                let Some(id) = ids.id(doc).filter(|&id| docs.has(doc) && self.scope.filter.allows(id)) else {
+                    continue;
+                };
                 if let Some(text) = source.text(id)?
                     && self.text(id, &text).is_break()
                 {
@@ -173,11 +181,12 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let filter = &self.scope.filter;
-        source.scan(first..=last, newest_first, &mut |id, text| {
-            match ids.doc(id, count).filter(|&doc| docs.has(doc) && filter.allows(id)) {
-                Some(_) => self.text(id, text),
-                None => ControlFlow::Continue(()),
-            }
+        source.scan(first..=last, newest_first, &mut |id, text| match ids
+            .doc(id, count)
+            .filter(|&doc| docs.has(doc) && filter.allows(id))
+        {
+            Some(_) => self.text(id, text),
+            None => ControlFlow::Continue(()),
         })
     }
 
@@ -247,7 +256,8 @@ fn candidates(tables: Tables<'_>, part: &Part, pattern: &Pattern) -> Result<Opti
     let pairs = pattern.pairs.iter().map(|&pair| (Store::Pairs, u64::from(pair)));
     for (store, key) in pairs.chain(pattern.keys.iter().map(|&key| (Store::Words, key))) {
         let mut bits = Bits::none(segment.docs);
-        let found = tables.lookup(store, segment.number, key, |entry| each_doc(entry.list, segment.docs, |doc, _| bits.set(doc)))?;
+        let found = tables
+            .lookup(store, segment.number, key, |entry| each_doc(entry.list, segment.docs, |doc, _| bits.set(doc)))?;
         if found.is_none() {
             return Ok(None);
         }
@@ -255,7 +265,8 @@ fn candidates(tables: Tables<'_>, part: &Part, pattern: &Pattern) -> Result<Opti
     }
     // What the words left is few where there are pairs; trigrams would take longer than reading it.
     let by_words = !pattern.pairs.is_empty() && docs.as_ref().is_some_and(|docs| docs.count() < 64);
-    if !by_words && pattern.needs != Needs::Nothing
+    if !by_words
+        && pattern.needs != Needs::Nothing
         && let Some(blocks) = trigrams::blocks(tables, segment, &pattern.needs)?
     {
         let mut bits = Bits::none(segment.docs);

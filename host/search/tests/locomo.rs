@@ -149,14 +149,19 @@ fn line(name: &str, figures: &Figures) -> String {
 #[test]
 fn evidence_is_among_the_first_hits() {
     let Some(folder) = std::env::var_os("PALIMPSEST_LOCOMO") else {
-        eprintln!("SKIPPED: PALIMPSEST_LOCOMO names no folder with locomo-v2-conv-*.json.gz, so recall was not measured");
+        eprintln!(
+            "SKIPPED: PALIMPSEST_LOCOMO names no folder with locomo-v2-conv-*.json.gz, so recall was not measured"
+        );
         return;
     };
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|end| end == "gz"));
     files.sort();
     let mut sums: HashMap<(bool, bool), Figures> = HashMap::new();
-    println!("{:<28} {:>5} {:>6} {:>6} {:>6} {:>6} {:>6}", "conversation, form", "n", "R@5", "R@10", "R@20", "MRR", "empty%");
+    println!(
+        "{:<28} {:>5} {:>6} {:>6} {:>6} {:>6} {:>6}",
+        "conversation, form", "n", "R@5", "R@10", "R@20", "MRR", "empty%"
+    );
     for path in &files {
         let conversation = read(path);
         let tuned = TUNED_ON.iter().any(|number| conversation.name.contains(&format!("conv-{number}.")));
@@ -177,7 +182,10 @@ fn evidence_is_among_the_first_hits() {
     }
     for (tuned, name) in [(true, "tuned on"), (false, "held out")] {
         for (with_keywords, form) in [(false, "raw"), (true, "keywords")] {
-            println!("{}", line(&format!("{name}, {form}"), &sums.get(&(tuned, with_keywords)).copied().unwrap_or_default()));
+            println!(
+                "{}",
+                line(&format!("{name}, {form}"), &sums.get(&(tuned, with_keywords)).copied().unwrap_or_default())
+            );
         }
     }
     let of = |keywords: bool| sums.get(&(false, keywords)).copied().unwrap_or_default();

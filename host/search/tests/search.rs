@@ -100,7 +100,10 @@ fn a_miss_names_near_words() {
 #[test]
 fn odd_queries_are_no_errors_and_refused_patterns_are() {
     for store in stores() {
-        for pattern in ["", " ", "\"", "\"\"", "AND", "OR NOT", "(", "((a)", "a AND", "-x", "*", "C++", "a\"b\"c", "\0", "^", "$", "[", "\\"] {
+        for pattern in [
+            "", " ", "\"", "\"\"", "AND", "OR NOT", "(", "((a)", "a AND", "-x", "*", "C++", "a\"b\"c", "\0", "^", "$",
+            "[", "\\",
+        ] {
             for mode in [SearchMode::Auto, SearchMode::Words, SearchMode::Phrase, SearchMode::Substring] {
                 for sort in [SearchSort::Relevance, SearchSort::Newest, SearchSort::Oldest] {
                     store.search(&Query { sort, ..query(pattern, mode) });
@@ -168,8 +171,9 @@ fn filters_hold_together() {
 
 #[test]
 fn pages_visit_each_hit_once() {
-    let texts: Vec<String> =
-        (0..900).map(|n| format!("shared {} {}", if n % 7 == 0 { "rare" } else { "plain" }, ["one", "two", "three"][n % 3])).collect();
+    let texts: Vec<String> = (0..900)
+        .map(|n| format!("shared {} {}", if n % 7 == 0 { "rare" } else { "plain" }, ["one", "two", "three"][n % 3]))
+        .collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let store = Store::new(Memory::of(&texts), 640, 64);
     for (pattern, mode) in [
@@ -245,7 +249,8 @@ fn documents_out_of_order_are_refused() {
 
 #[test]
 fn merged_segments_answer_like_the_tail() {
-    let texts: Vec<String> = (0..9_000_u64).map(|n| format!("w{} v{} 数{} shared", n % 97, n * n % 31, n % 5)).collect();
+    let texts: Vec<String> =
+        (0..9_000_u64).map(|n| format!("w{} v{} 数{} shared", n % 97, n * n % 31, n % 5)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let tail = Store::new(Memory::of(&texts), 0, 16);
     let merged = Store::new(Memory::of(&texts), 8_992, 128);

@@ -76,7 +76,11 @@ impl Source for Memory {
         let last = self.docs.partition_point(|doc| doc.id <= *range.end());
         let docs = self.docs.get(first..last).unwrap_or_default();
         let mut visit = |doc: &Owned| each(doc.id, &doc.text);
-        let _ = if newest_first { docs.iter().rev().try_for_each(&mut visit) } else { docs.iter().try_for_each(&mut visit) };
+        let _ = if newest_first {
+            docs.iter().rev().try_for_each(&mut visit)
+        } else {
+            docs.iter().try_for_each(&mut visit)
+        };
         Ok(())
     }
 
