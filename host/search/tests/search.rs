@@ -220,6 +220,29 @@ fn what_is_around_a_message_counts() {
 }
 
 #[test]
+fn phrases_in_tool_arguments_are_found() {
+    let words = ["amber", "basalt", "cobalt", "dorsal", "ember", "fjord", "garnet", "harbor", "indigo", "jasper"];
+    let phrase = |n: usize| format!("{} {} {}", words[n % 10], words[n / 10], words[(n * 7 + 3) % 10]);
+    let mut texts = Vec::new();
+    for n in 0..100 {
+        let (three, marked) = (phrase(n), format!("m{n}"));
+        texts.push(format!("I will run it.\nbash {{\"command\":\"echo {three} {marked} > /tmp/x\"}}"));
+        texts.push("the result of the command, with nothing of note".to_owned());
+    }
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let store = Store::new(Memory::of(&texts), 96, 48);
+    for n in 0..100 {
+        let three = phrase(n);
+        let expected: Vec<i64> = (1..).zip(&texts).filter(|(_, text)| text.contains(&three)).map(|(id, _)| id).collect();
+        for pattern in [format!("\"{three}\""), format!("\"{three} m{n}\"")] {
+            let found = store.ids(&Query { sort: SearchSort::Oldest, ..Query::new(&pattern) });
+            let expected = if pattern.contains(" m") { vec![2 * n as i64 + 1] } else { expected.clone() };
+            assert_eq!(found, expected, "{pattern}");
+        }
+    }
+}
+
+#[test]
 fn recent_messages_win_ties() {
     let mut memory = Memory::of(&["same words", "other", "other", "other", "same words"]);
     memory.docs[4].at_ms = 400 * 86_400_000;
