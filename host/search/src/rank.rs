@@ -23,9 +23,11 @@ const RECENCY: f64 = 0.05;
 /// Days after which half of the preference for what is recent is gone.
 const RECENCY_HALF_DAYS: f64 = 30.0;
 /// Documents whose neighbours are looked at.
-pub(crate) const WINDOW: usize = 200;
+pub(crate) const WINDOW: usize = 100;
+/// The same for a query of one word, whose matches differ little by what is around them.
+const WINDOW_OF_ONE: usize = 40;
 /// Of these, documents whose neighbours may enter the window without a word of their own.
-const WINDOW_SPREAD: usize = 60;
+const WINDOW_SPREAD: usize = 40;
 /// Words that a query must have for that: with fewer, a hit without any would look wrong.
 const SPREAD_TERMS: usize = 3;
 /// Hits that can be paged through.
@@ -329,8 +331,9 @@ fn in_order(
     order: &[(f32, u32, u32)],
 ) -> Result<Vec<Scored>, SearchError> {
     let id_of = |&(_, place, doc): &(f32, u32, u32)| scores.get(place as usize).and_then(|part| part.ids.id(doc));
-    let window: Vec<i64> = order.iter().take(WINDOW).filter_map(id_of).collect();
     let counting = terms.iter().filter(|term| term.counts).count();
+    let width = if counting > 1 { WINDOW } else { WINDOW_OF_ONE };
+    let window: Vec<i64> = order.iter().take(width).filter_map(id_of).collect();
     let mut around: HashMap<i64, Vec<i64>> = HashMap::new();
     let mut members = window.clone();
     for &id in &window {
@@ -372,7 +375,7 @@ fn in_order(
     }
     // Ids end ties, so that pages never overlap.
     placed.sort_by(|left, right| right.score.total_cmp(&left.score).then(right.id.cmp(&left.id)));
-    let rest: Vec<i64> = order.iter().skip(WINDOW).filter_map(id_of).filter(|id| !around.contains_key(id)).collect();
+    let rest: Vec<i64> = order.iter().skip(width).filter_map(id_of).filter(|id| !around.contains_key(id)).collect();
     for id in rest {
         let (own, mask) = look_up(scores, id);
         let have = terms.iter().enumerate().filter(|(at, term)| term.counts && mask >> at & 1 == 1).count();

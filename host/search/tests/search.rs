@@ -233,7 +233,8 @@ fn phrases_in_tool_arguments_are_found() {
     let store = Store::new(Memory::of(&texts), 96, 48);
     for n in 0..100 {
         let three = phrase(n);
-        let expected: Vec<i64> = (1..).zip(&texts).filter(|(_, text)| text.contains(&three)).map(|(id, _)| id).collect();
+        let expected: Vec<i64> =
+            (1..).zip(&texts).filter(|(_, text)| text.contains(&three)).map(|(id, _)| id).collect();
         for pattern in [format!("\"{three}\""), format!("\"{three} m{n}\"")] {
             let found = store.ids(&Query { sort: SearchSort::Oldest, ..Query::new(&pattern) });
             let expected = if pattern.contains(" m") { vec![2 * n as i64 + 1] } else { expected.clone() };
