@@ -317,7 +317,7 @@ fn merge(tables: Tables<'_>, parts: &[Segment]) -> Result<(), SearchError> {
             Ids::List(list) => ids.extend(list),
         }
         lengths.extend(tables.lengths(part)?);
-        times.extend(tables.times(part)?);
+        times.extend(tables.times(part)?.all());
     }
     tables.write_columns(&whole, &ids, &lengths, &times)?;
     for store in [Store::Words, Store::Pairs, Store::Trigrams] {

@@ -20,7 +20,7 @@ impl Bits {
 
     pub(crate) fn all(count: u32) -> Bits {
         let mut bits = Bits { words: vec![u64::MAX; (count as usize).div_ceil(64)] };
-        if let Some(last) = bits.words.last_mut().filter(|_| count % 64 != 0) {
+        if let Some(last) = bits.words.last_mut().filter(|_| !count.is_multiple_of(64)) {
             *last = (1 << (count % 64)) - 1;
         }
         bits
@@ -206,7 +206,7 @@ fn allowed(tables: Tables<'_>, segment: &Segment, filter: &Filter<'_>) -> Result
     let inside = filter.time_allows(segment.since_ms) && filter.time_allows(segment.until_ms);
     if filter.is_timed() && !inside {
         let mut bits = Bits::none(segment.docs);
-        for (doc, &at_ms) in tables.times(segment)?.iter().enumerate() {
+        for (doc, at_ms) in tables.times(segment)?.all().enumerate() {
             if filter.time_allows(at_ms) {
                 bits.set(doc as u32);
             }

@@ -72,7 +72,12 @@ fn tail_words(source: &dyn Source, scope: &Scope<'_>) -> Result<BTreeSet<String>
 /// that goes on after the one asked for is as near as one wrong letter.
 fn distance(asked: &[char], word: &str) -> Option<usize> {
     let most = (asked.len() / 3).clamp(1, 3);
-    if word.len() > LETTERS_MAX * 4 {
+    // A character has one to four bytes.
+    let too_short = word.len() + most < asked.len();
+    if too_short
+        || word.len() > LETTERS_MAX * 4
+        || (word.is_ascii() && word.len() > asked.len() + most && asked.len() < 4)
+    {
         return None;
     }
     let word: Vec<char> = word.chars().collect();

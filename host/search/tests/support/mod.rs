@@ -1,5 +1,10 @@
 //! Documents in memory, and an index over them, for tests and benches.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part")]
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "helpers of tests, of which each binary uses a part"
+)]
 
 use engine_api::Role;
 use host_search::{Doc, Facts, Index, Page, Query, SearchError, Source};
