@@ -1,16 +1,17 @@
 //! Decides how a pattern is read, searches, and makes the page.
 
 use crate::api::{Hit, Page, Query, SearchError, Source};
+use crate::by_time;
 use crate::candidates::Scope;
 use crate::filter::Filter;
 use crate::nearest;
 use crate::pattern::{PATTERN_BYTES_MAX, Pattern};
 use crate::rank::{self, Ranked};
+use crate::reading::{self, Matches};
 use crate::segment::Tables;
 use crate::snippet;
 use crate::terms::{Term, terms};
 use crate::tokens::is_glyph;
-use crate::verify::{self, Matches};
 use engine_api::{SearchMode, SearchSort};
 
 /// Characters of a run without blanks that is looked for as it stands, before its parts are.
@@ -74,7 +75,7 @@ impl Search<'_> {
     }
 
     fn pattern(&self, pattern: &Pattern) -> Result<Page, SearchError> {
-        let found = verify::matches(self.tables, self.source, self.query, self.scope, pattern)?;
+        let found = reading::matches(self.tables, self.source, self.query, self.scope, pattern)?;
         self.page_of_matches(found, pattern)
     }
 
@@ -85,7 +86,7 @@ impl Search<'_> {
             return self.pattern(&Pattern::substring(written.get(..end).unwrap_or(written))?);
         }
         let ranked = match self.query.sort {
-            SearchSort::Newest | SearchSort::Oldest => rank::by_time(self.tables, self.query, self.scope, &terms)?,
+            SearchSort::Newest | SearchSort::Oldest => by_time::by_time(self.tables, self.query, self.scope, &terms)?,
             _ => rank::ranked(self.tables, self.source, self.query, self.scope, &terms)?,
         };
         self.page_of_words(ranked, &terms)
@@ -95,7 +96,7 @@ impl Search<'_> {
     fn words_with_phrase(&self, written: &str, phrase: &str) -> Result<Page, SearchError> {
         let pattern = Pattern::phrase(phrase)?;
         let wide = Query { offset: 0, limit: crate::api::LIMIT_MAX, ..*self.query };
-        let found = verify::matches(self.tables, self.source, &wide, self.scope, &pattern)?;
+        let found = reading::matches(self.tables, self.source, &wide, self.scope, &pattern)?;
         if found.hits.is_empty() {
             let mut page = self.words(written)?;
             if page.total > 0 {

@@ -4,7 +4,8 @@ use crate::api::SearchError;
 use crate::filter::Filter;
 use crate::postings::each_doc;
 use crate::segment::{Ids, Segment, Store, Tables};
-use crate::tail::Row;
+use crate::tail::RowBytes;
+use std::ops::Range;
 
 /// A set of documents or blocks of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +20,7 @@ impl Bits {
 
     pub(crate) fn all(count: u32) -> Bits {
         let mut bits = Bits { words: vec![u64::MAX; (count as usize).div_ceil(64)] };
-        if let Some(last) = bits.words.last_mut().filter(|_| count % 64 != 0) {
+        if let Some(last) = bits.words.last_mut().filter(|_| !count.is_multiple_of(64)) {
             *last = (1 << (count % 64)) - 1;
         }
         bits
@@ -72,10 +73,10 @@ impl Bits {
 }
 
 /// A document of the tail.
-#[derive(Debug)]
-pub(crate) struct TailDoc {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TailDoc<'a> {
     pub(crate) id: i64,
-    pub(crate) row: Row,
+    pub(crate) row: RowBytes<'a>,
     /// Whether the query's restrictions allow it.
     pub(crate) allowed: bool,
 }
@@ -83,7 +84,10 @@ pub(crate) struct TailDoc {
 /// The documents that are in no segment.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
-    docs: Vec<TailDoc>,
+    /// The rows, one after the other.
+    bytes: Vec<u8>,
+    docs: Vec<(i64, Range<usize>, bool)>,
+    words: u64,
 }
 
 impl Tail {
@@ -91,23 +95,36 @@ impl Tail {
         let mut statement =
             tables.conn.prepare_cached(&format!("SELECT id, d FROM {}_tail ORDER BY id", tables.prefix))?;
         let mut rows = statement.query([])?;
-        let mut docs = Vec::new();
+        let mut tail = Tail::default();
         while let Some(found) = rows.next()? {
             let bytes = found.get_ref(1)?.as_blob().map_err(|_| crate::postings::damaged("a row of the tail"))?;
-            let row = Row::from_bytes(bytes)?;
-            let allowed = row.passes(filter);
-            docs.push(TailDoc { id: found.get(0)?, row, allowed });
+            let row = RowBytes::new(bytes)?;
+            tail.words += u64::from(row.length);
+            let start = tail.bytes.len();
+            tail.bytes.extend_from_slice(bytes);
+            tail.docs.push((found.get(0)?, start..tail.bytes.len(), row.passes(filter)));
         }
-        Ok(Tail { docs })
+        Ok(tail)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.docs.len()
     }
 
     /// Returns the documents, oldest first.
-    pub(crate) fn docs(&self) -> &[TailDoc] {
-        &self.docs
+    pub(crate) fn docs(&self) -> impl DoubleEndedIterator<Item = TailDoc<'_>> {
+        self.docs.iter().filter_map(|doc| self.view(doc))
     }
 
-    pub(crate) fn doc(&self, id: i64) -> Option<&TailDoc> {
-        self.docs.binary_search_by_key(&id, |doc| doc.id).ok().and_then(|at| self.docs.get(at))
+    pub(crate) fn doc(&self, id: i64) -> Option<TailDoc<'_>> {
+        let at = self.docs.binary_search_by_key(&id, |doc| doc.0).ok()?;
+        self.docs.get(at).and_then(|doc| self.view(doc))
+    }
+
+    fn view(&self, (id, range, allowed): &(i64, Range<usize>, bool)) -> Option<TailDoc<'_>> {
+        // Every row was read once, so none is lost here.
+        let row = RowBytes::new(self.bytes.get(range.clone())?).ok()?;
+        Some(TailDoc { id: *id, row, allowed: *allowed })
     }
 }
 
@@ -142,13 +159,12 @@ impl<'a> Scope<'a> {
 
     /// Returns how many documents the segments of the scope and the tail have.
     pub(crate) fn doc_count(&self) -> u64 {
-        self.segments.iter().map(|part| u64::from(part.segment.docs)).sum::<u64>() + self.tail.docs.len() as u64
+        self.segments.iter().map(|part| u64::from(part.segment.docs)).sum::<u64>() + self.tail.len() as u64
     }
 
     /// Returns the mean length of a text, in words.
     pub(crate) fn mean_length(&self) -> f32 {
-        let tail: u64 = self.tail.docs.iter().map(|doc| u64::from(doc.row.length)).sum();
-        let words = self.segments.iter().map(|part| part.segment.words).sum::<u64>() + tail;
+        let words = self.segments.iter().map(|part| part.segment.words).sum::<u64>() + self.tail.words;
         words as f32 / self.doc_count().max(1) as f32
     }
 
@@ -190,7 +206,7 @@ fn allowed(tables: Tables<'_>, segment: &Segment, filter: &Filter<'_>) -> Result
     let inside = filter.time_allows(segment.since_ms) && filter.time_allows(segment.until_ms);
     if filter.is_timed() && !inside {
         let mut bits = Bits::none(segment.docs);
-        for (doc, &at_ms) in tables.times(segment)?.iter().enumerate() {
+        for (doc, at_ms) in tables.times(segment)?.all().enumerate() {
             if filter.time_allows(at_ms) {
                 bits.set(doc as u32);
             }

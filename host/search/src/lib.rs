@@ -9,6 +9,7 @@
 mod api;
 mod auto;
 mod build;
+mod by_time;
 mod candidates;
 mod check;
 mod filter;
@@ -17,13 +18,13 @@ mod nearest;
 mod pattern;
 mod postings;
 mod rank;
+mod reading;
 mod segment;
 mod snippet;
 mod tail;
 mod terms;
 mod tokens;
 mod trigrams;
-mod verify;
 
 pub use api::{Doc, Facts, Hit, LIMIT_DEFAULT, LIMIT_MAX, Page, Query, SearchError, Source};
 pub use build::FILL_FROM;

@@ -54,11 +54,10 @@ pub(crate) fn nearest(
 
 fn tail_words(source: &dyn Source, scope: &Scope<'_>) -> Result<BTreeSet<String>, SearchError> {
     let mut words = BTreeSet::new();
-    let docs = scope.tail.docs();
-    let (Some(first), Some(last)) = (docs.get(docs.len().saturating_sub(TAIL_TEXTS_MAX)), docs.last()) else {
-        return Ok(words);
-    };
-    source.scan(first.id..=last.id, true, &mut |_, text| {
+    let mut newest = scope.tail.docs().rev().take(TAIL_TEXTS_MAX).map(|doc| doc.id);
+    let Some(last) = newest.next() else { return Ok(words) };
+    let first = newest.last().unwrap_or(last);
+    source.scan(first..=last, true, &mut |_, text| {
         tokens(text, &mut |token| {
             if matches!(token.kind, Kind::Run) && words.len() < COMPARED_MAX as usize {
                 words.insert(token.word.to_owned());
@@ -73,7 +72,12 @@ fn tail_words(source: &dyn Source, scope: &Scope<'_>) -> Result<BTreeSet<String>
 /// that goes on after the one asked for is as near as one wrong letter.
 fn distance(asked: &[char], word: &str) -> Option<usize> {
     let most = (asked.len() / 3).clamp(1, 3);
-    if word.len() > LETTERS_MAX * 4 {
+    // A character has one to four bytes.
+    let too_short = word.len() + most < asked.len();
+    if too_short
+        || word.len() > LETTERS_MAX * 4
+        || (word.is_ascii() && word.len() > asked.len() + most && asked.len() < 4)
+    {
         return None;
     }
     let word: Vec<char> = word.chars().collect();

@@ -5,27 +5,29 @@
 
 use crate::api::{Query, SearchError, Source};
 use crate::candidates::{Scope, Tail};
-use crate::segment::{Ids, Segment, Store, Tables, length_byte, length_of};
+use crate::segment::{self, Ids, Segment, Store, Tables, length_byte, length_of};
 use crate::terms::Term;
-use engine_api::SearchSort;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// How soon further occurrences of a word stop counting, and how much a long text is held against it; tuned on LoCoMo
 /// (`docs/evals.md`).
 const K1: f32 = 1.2;
 const B: f32 = 0.6;
 /// How much a text with all words gains over one with hardly any; tuned on LoCoMo.
-const COVERAGE: f32 = 1.0;
+const COVERAGE: f32 = 2.0;
 /// What the scores of the neighbours at distance one and two add; tuned on LoCoMo.
-const NEIGHBOUR: [f32; 2] = [0.30, 0.12];
-/// How many times the own score a neighbourhood may add at most.
+const NEIGHBOUR: [f32; 2] = [0.40, 0.20];
+/// How much a message of long ago is held back: mild, since old decisions hold.
 const RECENCY: f64 = 0.05;
 /// Days after which half of the preference for what is recent is gone.
 const RECENCY_HALF_DAYS: f64 = 30.0;
 /// Documents whose neighbours are looked at.
-pub(crate) const WINDOW: usize = 200;
+pub(crate) const WINDOW: usize = 100;
+/// The same for a query of one word, whose matches differ little by what is around them.
+const WINDOW_OF_ONE: usize = 40;
 /// Of these, documents whose neighbours may enter the window without a word of their own.
-const WINDOW_SPREAD: usize = 60;
+const WINDOW_SPREAD: usize = 40;
 /// Words that a query must have for that: with fewer, a hit without any would look wrong.
 const SPREAD_TERMS: usize = 3;
 /// Hits that can be paged through.
@@ -69,15 +71,16 @@ pub(crate) fn ranked(
     terms: &[Term],
 ) -> Result<Ranked, SearchError> {
     let lists = Lists::read(tables, scope, terms)?;
-    let weights = lists.weights(scope);
+    let weights = lists.weights(scope, terms);
     let shares = Shares::new(terms, &weights, &lists.found);
     let scores = score_all(tables, scope, terms, &lists, &weights, &shares)?;
     let wanted = query.skipped().saturating_add(query.page_len());
     let depth = wanted.clamp(WINDOW, DEPTH_MAX);
     let mut best = Best::new(depth);
     let mut total = 0_u64;
-    for (place, part) in scores.iter().enumerate() {
-        for (doc, (&own, &mask)) in part.own.iter().zip(&part.mask).enumerate() {
+    // Newest first, so that of equal scores the newer are kept.
+    for (place, part) in scores.iter().enumerate().rev() {
+        for (doc, (&own, &mask)) in part.own.iter().zip(&part.mask).enumerate().rev() {
             if mask == 0 {
                 continue;
             }
@@ -106,10 +109,13 @@ pub(crate) fn ranked(
     Ok(out)
 }
 
+/// How many documents, and their posting list.
+type List = (u32, Vec<u8>);
+
 /// The posting lists of a query's words.
 struct Lists {
     /// By place in the scope's segments, then by word: how many documents, and the list.
-    lists: Vec<Vec<Option<(u32, Vec<u8>)>>>,
+    lists: Vec<Vec<Option<List>>>,
     /// By word: documents that have it.
     found: Vec<u64>,
 }
@@ -138,11 +144,16 @@ impl Lists {
     }
 
     /// Returns what one occurrence of each word is worth.
-    fn weights(&self, scope: &Scope<'_>) -> Vec<f32> {
+    fn weights(&self, scope: &Scope<'_>, terms: &[Term]) -> Vec<f32> {
         let docs = scope.doc_count() as f64;
         self.found
             .iter()
-            .map(|&found| (1.0 + (docs - found as f64 + 0.5).max(0.0) / (found as f64 + 0.5)).ln() as f32)
+            .zip(terms)
+            .map(|(&found, term)| {
+                let found = found as f64;
+                let rare = (1.0 + (docs - found + 0.5).max(0.0) / (found + 0.5)).ln() as f32;
+                if term.weak { rare / 2.0 } else { rare }
+            })
             .collect()
     }
 }
@@ -213,15 +224,17 @@ fn score_all(
         for (at, (list, &weight)) in of_segment.iter().zip(weights).enumerate() {
             let Some((_, list)) = list else { continue };
             let bit = 1_u32 << at;
+            let usual = usual_scores(weight, &norms);
             crate::postings::each_doc(list, docs, |doc, times| {
                 let at = doc as usize;
                 let (Some(own), Some(mask), Some(&length)) = (own.get_mut(at), mask.get_mut(at), lengths.get(at))
                 else {
                     return;
                 };
-                let times = times as f32;
-                let norm = norms.get(usize::from(length)).copied().unwrap_or(K1);
-                *own += weight * (K1 + 1.0) * times / (times + norm);
+                *own += match usual.get((times as usize).saturating_sub(1)) {
+                    Some(scores) => scores.get(usize::from(length)).copied().unwrap_or(0.0),
+                    None => score(weight, times, norms.get(usize::from(length)).copied().unwrap_or(K1)),
+                };
                 *mask |= bit;
             })?;
         }
@@ -242,24 +255,40 @@ fn score_all(
     Ok(out)
 }
 
+/// Returns what a word adds to a document's score.
+fn score(weight: f32, times: u32, norm: f32) -> f32 {
+    let times = times as f32;
+    weight * (K1 + 1.0) * times / (times + norm)
+}
+
+/// Returns the scores of one, two, three and four occurrences by the byte of the length: nearly all that are asked for.
+fn usual_scores(weight: f32, norms: &[f32]) -> [[f32; 256]; 4] {
+    let mut out = [[0.0; 256]; 4];
+    for (times, scores) in (1..).zip(&mut out) {
+        for (place, &norm) in scores.iter_mut().zip(norms) {
+            *place = score(weight, times, norm);
+        }
+    }
+    out
+}
+
 fn score_tail(tail: &Tail, terms: &[Term], weights: &[f32], shares: &Shares, norms: &[f32]) -> Scores {
-    let docs = tail.docs();
     let mut scores = Scores {
-        ids: Ids::List(docs.iter().map(|doc| doc.id).collect()),
-        docs: docs.len() as u32,
-        own: vec![0.0; docs.len()],
-        mask: vec![0; docs.len()],
+        ids: Ids::List(tail.docs().map(|doc| doc.id).collect()),
+        docs: tail.len() as u32,
+        own: vec![0.0; tail.len()],
+        mask: vec![0; tail.len()],
         segment: None,
     };
-    for (doc, (own, mask)) in docs.iter().zip(scores.own.iter_mut().zip(&mut scores.mask)) {
+    for (doc, (own, mask)) in tail.docs().zip(scores.own.iter_mut().zip(&mut scores.mask)) {
         if !doc.allowed {
             continue;
         }
         let norm = norms.get(usize::from(length_byte(doc.row.length))).copied().unwrap_or(K1);
         for (at, (term, &weight)) in terms.iter().zip(weights).enumerate() {
-            let times = doc.row.times(term.key) as f32;
-            if times > 0.0 {
-                *own += weight * (K1 + 1.0) * times / (times + norm);
+            let times = doc.row.times(term.key);
+            if times > 0 {
+                *own += score(weight, times, norm);
                 *mask |= 1 << at;
             }
         }
@@ -284,8 +313,7 @@ impl Best {
 
     #[inline]
     fn push(&mut self, score: f32, place: u32, doc: u32) {
-        // Equal scores: the newer, which comes later, wins.
-        if score >= self.least {
+        if score > self.least {
             self.found.push((score, place, doc));
             if self.found.len() >= self.keep * 2 {
                 self.cut();
@@ -325,8 +353,9 @@ fn in_order(
     order: &[(f32, u32, u32)],
 ) -> Result<Vec<Scored>, SearchError> {
     let id_of = |&(_, place, doc): &(f32, u32, u32)| scores.get(place as usize).and_then(|part| part.ids.id(doc));
-    let window: Vec<i64> = order.iter().take(WINDOW).filter_map(id_of).collect();
     let counting = terms.iter().filter(|term| term.counts).count();
+    let width = if counting > 1 { WINDOW } else { WINDOW_OF_ONE };
+    let window: Vec<i64> = order.iter().take(width).filter_map(id_of).collect();
     let mut around: HashMap<i64, Vec<i64>> = HashMap::new();
     let mut members = window.clone();
     for &id in &window {
@@ -368,7 +397,7 @@ fn in_order(
     }
     // Ids end ties, so that pages never overlap.
     placed.sort_by(|left, right| right.score.total_cmp(&left.score).then(right.id.cmp(&left.id)));
-    let rest: Vec<i64> = order.iter().skip(WINDOW).filter_map(id_of).filter(|id| !around.contains_key(id)).collect();
+    let rest: Vec<i64> = order.iter().skip(width).filter_map(id_of).filter(|id| !around.contains_key(id)).collect();
     for id in rest {
         let (own, mask) = look_up(scores, id);
         let have = terms.iter().enumerate().filter(|(at, term)| term.counts && mask >> at & 1 == 1).count();
@@ -411,7 +440,7 @@ fn look_up(scores: &[Scores], id: i64) -> (f32, u32) {
 /// Times of documents, a segment at a time.
 #[derive(Default)]
 struct Times {
-    known: HashMap<i64, Vec<u64>>,
+    known: HashMap<i64, segment::Times>,
 }
 
 impl Times {
@@ -422,10 +451,11 @@ impl Times {
         let inside = |part: &&Scores| part.segment.as_ref().is_some_and(|s| (s.first..=s.last).contains(&id));
         let Some(part) = scores.iter().find(inside) else { return Ok(0) };
         let (Some(segment), Some(doc)) = (&part.segment, part.ids.doc(id, part.docs)) else { return Ok(0) };
-        if !self.known.contains_key(&segment.number) {
-            self.known.insert(segment.number, tables.times(segment)?);
-        }
-        Ok(self.known.get(&segment.number).and_then(|times| times.get(doc as usize)).copied().unwrap_or(0))
+        let times = match self.known.entry(segment.number) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert(tables.times(segment)?),
+        };
+        Ok(times.of(doc))
     }
 }
 
@@ -436,104 +466,4 @@ fn recency(at_ms: u64, now_ms: u64) -> f64 {
     }
     let days = now_ms.saturating_sub(at_ms) as f64 / 86_400_000.0;
     1.0 - RECENCY * (1.0 - 0.5_f64.powf(days / RECENCY_HALF_DAYS))
-}
-
-/// Finds documents with all words, or with any if none has all, by time; see [`SearchSort`].
-pub(crate) fn by_time(
-    tables: Tables<'_>,
-    query: &Query<'_>,
-    scope: &Scope<'_>,
-    terms: &[Term],
-) -> Result<Ranked, SearchError> {
-    let all = terms.iter().enumerate().filter(|(_, term)| term.counts).fold(0, |mask, (at, _)| mask | 1_u32 << at);
-    let found = passes(tables, query, scope, terms, &|mask| mask & all == all)?;
-    if found.total > 0 || all.count_ones() < 2 {
-        return Ok(found);
-    }
-    passes(tables, query, scope, terms, &|mask| mask != 0)
-}
-
-/// Matches counted at most where order does not need all of them.
-pub(crate) const COUNT_MAX: u64 = 10_000;
-
-fn passes(
-    tables: Tables<'_>,
-    query: &Query<'_>,
-    scope: &Scope<'_>,
-    terms: &[Term],
-    matches: &dyn Fn(u32) -> bool,
-) -> Result<Ranked, SearchError> {
-    let newest_first = query.sort != SearchSort::Oldest;
-    let wanted = (query.skipped().saturating_add(query.page_len()) as u64).max(COUNT_MAX);
-    let mut out = Ranked::default();
-    let mut take = |id: i64, mask: u32| {
-        if !matches(mask) || !scope.filter.allows(id) {
-            return;
-        }
-        if out.total >= query.offset && out.hits.len() < query.page_len() {
-            let have = terms.iter().enumerate().filter(|(at, term)| term.counts && mask >> at & 1 == 1).count();
-            out.hits.push(Scored {
-                id,
-                score: 0.0,
-                why: format!("{have} of {} words, by time", terms.iter().filter(|t| t.counts).count()),
-            });
-        }
-        out.total += 1;
-    };
-    let mut places: Vec<Option<usize>> = (0..scope.segments.len()).map(Some).chain([None]).collect();
-    if newest_first {
-        places.reverse();
-    }
-    let mut complete = true;
-    let mut counted = 0_u64;
-    for place in places {
-        if counted >= wanted {
-            complete = false;
-            break;
-        }
-        let mut found: Vec<(i64, u32)> = Vec::new();
-        match place.and_then(|place| scope.segments.get(place)) {
-            Some(part) => {
-                let docs = part.segment.docs;
-                let mut mask = vec![0_u32; docs as usize];
-                for (at, term) in terms.iter().enumerate() {
-                    tables.lookup(Store::Words, part.segment.number, term.key, |entry| {
-                        crate::postings::each_doc(entry.list, docs, |doc, _| {
-                            if let Some(mask) = mask.get_mut(doc as usize) {
-                                *mask |= 1 << at;
-                            }
-                        })
-                    })?;
-                }
-                let ids = tables.ids(&part.segment)?;
-                for (doc, &mask) in mask.iter().enumerate() {
-                    let allowed = part.allowed.as_ref().is_none_or(|allowed| allowed.has(doc as u32));
-                    if let Some(id) = ids.id(doc as u32).filter(|_| mask != 0 && allowed) {
-                        found.push((id, mask));
-                    }
-                }
-            }
-            None => {
-                for doc in scope.tail.docs().iter().filter(|doc| doc.allowed) {
-                    let mask = terms
-                        .iter()
-                        .enumerate()
-                        .fold(0, |mask, (at, term)| mask | u32::from(doc.row.times(term.key) > 0) << at);
-                    if mask != 0 {
-                        found.push((doc.id, mask));
-                    }
-                }
-            }
-        }
-        if newest_first {
-            found.reverse();
-        }
-        for (id, mask) in found {
-            take(id, mask);
-            counted += u64::from(matches(mask));
-        }
-    }
-    out.total_is_least = !complete;
-    out.has_more = out.total > query.offset.saturating_add(out.hits.len() as u64);
-    Ok(out)
 }

@@ -32,7 +32,7 @@ pub(crate) enum Column {
     Ids = 0,
     /// Lengths in words, a byte each, see [`length_byte`].
     Lengths = 1,
-    /// Times as distances.
+    /// Times since the segment's earliest, in [`TIME_BYTES`] each, so that one is read without the others.
     Times = 2,
 }
 
@@ -242,10 +242,12 @@ impl<'a> Tables<'a> {
         distances(&bytes, segment.docs).map(Ids::List).ok_or_else(|| damaged("the ids of a segment"))
     }
 
-    pub(crate) fn times(&self, segment: &Segment) -> Result<Vec<u64>, SearchError> {
+    pub(crate) fn times(&self, segment: &Segment) -> Result<Times, SearchError> {
         let bytes = self.column(segment.number, Column::Times)?;
-        let times = distances(&bytes, segment.docs).ok_or_else(|| damaged("the times of a segment"))?;
-        Ok(times.into_iter().map(|time| time.max(0) as u64).collect())
+        if bytes.len() != segment.docs as usize * TIME_BYTES {
+            return Err(damaged("the times of a segment"));
+        }
+        Ok(Times { since_ms: segment.since_ms, bytes })
     }
 
     pub(crate) fn write_columns(
@@ -260,7 +262,7 @@ impl<'a> Tables<'a> {
             self.write_row(number(Column::Ids), &to_distances(ids.iter().copied()))?;
         }
         self.write_row(number(Column::Lengths), lengths)?;
-        self.write_row(number(Column::Times), &to_distances(times.iter().map(|&time| to_i64(time))))
+        self.write_row(number(Column::Times), &Times::bytes_of(segment.since_ms, times))
     }
 }
 
@@ -287,6 +289,38 @@ fn distances(mut bytes: &[u8], count: u32) -> Option<Vec<i64>> {
         out.push(number);
     }
     (out.len() == count as usize).then_some(out)
+}
+
+/// Bytes of a time within a segment: milliseconds of 34 years.
+const TIME_BYTES: usize = 5;
+
+/// The times of a segment's documents.
+#[derive(Debug, Clone)]
+pub(crate) struct Times {
+    since_ms: u64,
+    bytes: Vec<u8>,
+}
+
+impl Times {
+    fn bytes_of(since_ms: u64, times: &[u64]) -> Vec<u8> {
+        let most = (1 << (8 * TIME_BYTES)) - 1;
+        let later = times.iter().map(|time| time.saturating_sub(since_ms).min(most));
+        later.flat_map(|later| later.to_le_bytes().into_iter().take(TIME_BYTES)).collect()
+    }
+
+    /// Returns the time of a document, in milliseconds since 1970.
+    pub(crate) fn of(&self, doc: u32) -> u64 {
+        let (times, _) = self.bytes.as_chunks::<TIME_BYTES>();
+        let later = times
+            .get(doc as usize)
+            .map_or(0, |time| time.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)));
+        self.since_ms.saturating_add(later)
+    }
+
+    /// Returns the times of all documents.
+    pub(crate) fn all(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..(self.bytes.len() / TIME_BYTES) as u32).map(|doc| self.of(doc))
+    }
 }
 
 /// The ids of a segment's documents.

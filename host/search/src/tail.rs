@@ -2,7 +2,7 @@
 
 use crate::api::{Doc, SearchError};
 use crate::filter::{Filter, fact_keys};
-use crate::postings::{damaged, put, take};
+use crate::postings::damaged;
 use crate::tokens::{Kind, Token, key_of, tokens};
 use std::ops::Range;
 
@@ -83,68 +83,102 @@ impl Row {
 
     /// Returns the bytes of the row.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.keys.len() * 6 + self.pairs.len() * 2 + 16);
-        put(&mut out, self.at_ms);
-        put(&mut out, u64::from(self.length));
-        put(&mut out, self.bytes);
-        put(&mut out, self.keys.len() as u64);
-        let mut before = 0;
+        let mut out = Vec::with_capacity(HEAD_BYTES + self.keys.len() * KEY_BYTES + self.pairs.len() * PAIR_BYTES);
+        out.extend(self.at_ms.to_le_bytes());
+        out.extend(self.bytes.to_le_bytes());
+        out.extend(self.length.to_le_bytes());
+        out.extend((self.keys.len() as u32).to_le_bytes());
         for &(key, times) in &self.keys {
-            put(&mut out, (key - before) << 1 | u64::from(times > 1));
-            if times > 1 {
-                put(&mut out, u64::from(times));
-            }
-            before = key;
+            let number = key << TIMES_BITS | u64::from(times.min(TIMES_MAX));
+            out.extend(number.to_be_bytes().iter().skip(2));
         }
-        let mut before = 0;
         for &pair in &self.pairs {
-            put(&mut out, u64::from(pair - before));
-            before = pair;
+            out.extend((pair as u16).to_be_bytes());
         }
         out
     }
+}
 
+/// A row as it stands in the database: numbers of one width, so that a key is looked up without reading the others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowBytes<'a> {
+    pub(crate) at_ms: u64,
+    pub(crate) bytes: u64,
+    pub(crate) length: u32,
+    keys: &'a [[u8; KEY_BYTES]],
+    pairs: &'a [[u8; PAIR_BYTES]],
+}
+
+/// Bytes before the keys: time, bytes of the text, its length in words, number of keys.
+const HEAD_BYTES: usize = 24;
+/// Bytes of a key: 43 bits, and five for how often the word occurs.
+const KEY_BYTES: usize = 6;
+const TIMES_BITS: u32 = 5;
+/// Occurrences that are counted; by then one more hardly changes a score.
+pub(crate) const TIMES_MAX: u32 = (1 << TIMES_BITS) - 1;
+/// Bytes of the bucket of a pair.
+const PAIR_BYTES: usize = 2;
+
+fn number_of(key: &[u8; KEY_BYTES]) -> u64 {
+    key.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+impl<'a> RowBytes<'a> {
     /// Reads the bytes of a row.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Row, SearchError> {
-        Row::read(bytes).ok_or_else(|| damaged("a row of the tail"))
+    pub(crate) fn new(bytes: &'a [u8]) -> Result<RowBytes<'a>, SearchError> {
+        RowBytes::read(bytes).ok_or_else(|| damaged("a row of the tail"))
     }
 
-    fn read(mut bytes: &[u8]) -> Option<Row> {
-        let at_ms = take(&mut bytes)?;
-        let length = u32::try_from(take(&mut bytes)?).ok()?;
-        let text_bytes = take(&mut bytes)?;
-        let key_count = usize::try_from(take(&mut bytes)?).ok()?;
-        let mut keys = Vec::with_capacity(key_count.min(bytes.len()));
-        let mut key = 0_u64;
-        for _ in 0..key_count {
-            let value = take(&mut bytes)?;
-            let times = if value & 1 == 1 { u32::try_from(take(&mut bytes)?).ok()? } else { 1 };
-            key = key.checked_add(value >> 1)?;
-            keys.push((key, times));
-        }
-        let mut pairs = Vec::with_capacity(bytes.len() / 2);
-        let mut pair = 0_u64;
-        while !bytes.is_empty() {
-            pair = pair.checked_add(take(&mut bytes)?)?;
-            pairs.push(u32::try_from(pair).ok().filter(|&pair| u64::from(pair) < PAIR_BUCKETS)?);
-        }
-        Some(Row { at_ms, length, bytes: text_bytes, keys, pairs })
+    fn read(bytes: &'a [u8]) -> Option<RowBytes<'a>> {
+        let (at_ms, rest) = bytes.split_first_chunk()?;
+        let (text_bytes, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (key_count, rest) = rest.split_first_chunk()?;
+        let key_bytes = (u32::from_le_bytes(*key_count) as usize).checked_mul(KEY_BYTES)?;
+        let (keys, rest) = rest.split_at_checked(key_bytes)?;
+        let ((keys, _), (pairs, [])) = (keys.as_chunks(), rest.as_chunks()) else { return None };
+        Some(RowBytes {
+            at_ms: u64::from_le_bytes(*at_ms),
+            bytes: u64::from_le_bytes(*text_bytes),
+            length: u32::from_le_bytes(*length),
+            keys,
+            pairs,
+        })
+    }
+
+    /// Returns keys with how often they occur, rising.
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = (u64, u32)> + 'a {
+        self.keys.iter().map(|key| {
+            let number = number_of(key);
+            (number >> TIMES_BITS, (number & u64::from(TIMES_MAX)) as u32)
+        })
+    }
+
+    /// Returns the buckets of neighbouring words, rising.
+    pub(crate) fn pairs(&self) -> impl ExactSizeIterator<Item = u32> + 'a {
+        self.pairs.iter().map(|pair| u32::from(u16::from_be_bytes(*pair)))
     }
 
     /// Returns how often a key occurs.
     pub(crate) fn times(&self, key: u64) -> u32 {
-        let at = self.keys.binary_search_by_key(&key, |&(key, _)| key);
-        at.ok().and_then(|at| self.keys.get(at)).map_or(0, |&(_, times)| times)
+        let at = self.keys.binary_search_by_key(&key, |held| number_of(held) >> TIMES_BITS);
+        at.ok().and_then(|at| self.keys.get(at)).map_or(0, |held| (number_of(held) & u64::from(TIMES_MAX)) as u32)
     }
 
     /// Returns whether neighbouring words of that bucket occur.
     pub(crate) fn has_pair(&self, bucket: u32) -> bool {
-        self.pairs.binary_search(&bucket).is_ok()
+        self.pairs.binary_search_by_key(&bucket, |pair| u32::from(u16::from_be_bytes(*pair))).is_ok()
     }
 
     /// Returns whether a query's restrictions allow the document.
     pub(crate) fn passes(&self, filter: &Filter<'_>) -> bool {
         filter.time_allows(self.at_ms) && filter.groups.iter().all(|group| group.iter().any(|&key| self.times(key) > 0))
+    }
+
+    /// Returns whether it is the row of a document.
+    pub(crate) fn is(&self, row: &Row) -> bool {
+        let keys = row.keys.iter().map(|&(key, times)| (key, times.min(TIMES_MAX)));
+        self.length == row.length && self.keys().eq(keys) && self.pairs().eq(row.pairs.iter().copied())
     }
 }
 
@@ -158,12 +192,23 @@ mod tests {
         #[test]
         fn rows_come_back(text in any::<String>(), session: i64, at_ms: i64) {
             let row = Row::new(&Doc { id: 1, session, role: Role::User, tools: &["bash"], depth: 0, at_ms, text: &text });
-            prop_assert_eq!(Row::from_bytes(&row.to_bytes()).unwrap(), row);
+            let bytes = row.to_bytes();
+            let back = RowBytes::new(&bytes).unwrap();
+            prop_assert!(back.is(&row));
+            prop_assert_eq!((back.at_ms, back.bytes), (row.at_ms, row.bytes));
+            for &(key, times) in &row.keys {
+                prop_assert_eq!(back.times(key), times.min(TIMES_MAX));
+            }
+            prop_assert!(row.pairs.iter().all(|&pair| back.has_pair(pair)));
+            prop_assert_eq!(back.times(0), 0);
         }
 
         #[test]
         fn damaged_rows_are_an_error_and_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let _ = Row::from_bytes(&bytes);
+            if let Ok(row) = RowBytes::new(&bytes) {
+                row.times(1);
+                row.has_pair(1);
+            }
         }
     }
 }

@@ -13,6 +13,8 @@ pub(crate) struct Term {
     pub(crate) word: String,
     /// Whether it is one of the words that a text should have; parts and wholes only add to the score.
     pub(crate) counts: bool,
+    /// Whether it says half as much as other words that are as rare.
+    pub(crate) weak: bool,
 }
 
 /// Words that say little about what is looked for: of grammar, of questions, of asking. In folded form, sorted.
@@ -35,6 +37,36 @@ pub(crate) fn is_stop(word: &str) -> bool {
     STOP.binary_search(&word).is_ok()
 }
 
+/// Words of order, number and use: a question has them, its answer often says the same otherwise. Sorted.
+const WEAK: &[&str] = &[
+    "another",
+    "current",
+    "currently",
+    "first",
+    "gave",
+    "gone",
+    "last",
+    "least",
+    "less",
+    "new",
+    "old",
+    "onto",
+    "recent",
+    "recently",
+    "three",
+    "told",
+    "two",
+    "use",
+    "used",
+    "uses",
+    "using",
+    "went",
+];
+
+fn is_weak(word: &str) -> bool {
+    WEAK.binary_search(&word).is_ok()
+}
+
 /// Returns the words of a query, each once, in its order. If all of them say little, all are returned.
 pub(crate) fn terms(pattern: &str) -> Vec<Term> {
     let informative = gather(pattern, &|word| !is_stop(word));
@@ -46,7 +78,7 @@ fn gather(pattern: &str, keep: &dyn Fn(&str) -> bool) -> Vec<Term> {
     // A glyph alone is a word; within a run of glyphs the pairs are.
     let mut lone_glyph: Option<(Term, Range<usize>)> = None;
     tokens(pattern, &mut |token| {
-        let term = Term { key: token.key, word: token.word.to_owned(), counts: true };
+        let term = Term { key: token.key, word: token.word.to_owned(), counts: true, weak: is_weak(token.word) };
         match token.kind {
             Kind::Glyph => {
                 let follows = lone_glyph.as_ref().is_some_and(|(_, range)| range.end == token.range.start);
@@ -93,7 +125,7 @@ mod tests {
 
     #[test]
     fn stop_words_are_sorted_so_that_they_are_found() {
-        assert!(STOP.is_sorted());
+        assert!(STOP.is_sorted() && WEAK.is_sorted());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use rust_stemmers::{Algorithm, Stemmer};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 /// Bits of the key of a word, see [`key_of`]; two words of ten million share one with a chance of one in a million.
@@ -118,15 +119,34 @@ pub(crate) fn key_of(space: u8, bytes: &[u8]) -> u64 {
 /// The space of words in [`key_of`].
 const WORDS: u8 = 0;
 
+/// Takes a key as its own hash: it is one.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = key_of(WORDS, bytes);
+    }
+    fn write_u64(&mut self, key: u64) {
+        // The upper bits choose within a bucket, and keys have none that high.
+        self.0 = key | key << (64 - KEY_BITS);
+    }
+}
+
+type Stems = HashMap<u64, u64, BuildHasherDefault<KeyHasher>>;
+
 thread_local! {
-    static STEMS: RefCell<(Stemmer, HashMap<Box<str>, u64>)> =
-        RefCell::new((Stemmer::create(Algorithm::English), HashMap::new()));
+    static STEMS: RefCell<(Stemmer, Stems)> = RefCell::new((Stemmer::create(Algorithm::English), Stems::default()));
 }
 
 /// Returns the key of a word: that of its stem if it looks like an English word.
 pub(crate) fn word_key(word: &str) -> u64 {
+    let own = key_of(WORDS, word.as_bytes());
     if word.len() < 3 || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
-        return key_of(WORDS, word.as_bytes());
+        return own;
     }
     STEMS.with(|stems| {
         // A token callback that itself asks for a key would find the cell taken; it then pays for its own stemmer.
@@ -134,14 +154,14 @@ pub(crate) fn word_key(word: &str) -> u64 {
             return key_of(WORDS, Stemmer::create(Algorithm::English).stem(word).as_bytes());
         };
         let (stemmer, known) = &mut *stems;
-        if let Some(&key) = known.get(word) {
+        if let Some(&key) = known.get(&own) {
             return key;
         }
         let key = key_of(WORDS, stemmer.stem(word).as_bytes());
         if known.len() >= STEMS_MAX {
             known.clear();
         }
-        known.insert(word.into(), key);
+        known.insert(own, key);
         key
     })
 }

@@ -358,7 +358,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
         fn what_matches_holds_what_is_needed(
-            pattern in "(\\(\\?i\\))?([a-dA-D数据é🚀]|\\[a-c\\]|\\[^b\\]|a\\{2,3\\}|\\(ab\\|cd\\)|\\(a\\|数据\\)\\+|\\(bc\\)\\?|\\(bcd\\)\\*|\\.|\\\\w|abc|k|S){1,8}",
+            pattern in "(\\(\\?i\\))?([a-dA-D数据é🚀]|\\[a-c\\]|\\[\\^b\\]|a\\{2,3\\}|\\(ab\\|cd\\)|\\(a\\|数据\\)\\+|\\(bc\\)\\?|\\(bcd\\)\\*|\\.|\\\\w|abc|k|S){1,8}",
             text in "[a-dA-D数据é🚀ksſK ]{0,40}",
         ) {
             if let Ok(regex) = regex::Regex::new(&pattern)

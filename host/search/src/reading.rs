@@ -202,8 +202,8 @@ impl<'a> Reader<'a> {
                     && scope.filter.allows(id)
             })
         };
-        let mut docs: Vec<i64> = scope.tail.docs().iter().map(|doc| doc.id).filter(|&id| wanted(id)).collect();
-        let all = scope.tail.docs().len();
+        let mut docs: Vec<i64> = scope.tail.docs().map(|doc| doc.id).filter(|&id| wanted(id)).collect();
+        let all = scope.tail.len();
         if docs.len() * 100 <= all * SCAN_PERCENT as usize {
             if newest_first {
                 docs.reverse();
