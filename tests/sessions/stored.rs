@@ -370,3 +370,36 @@ fn a_store_that_cannot_be_written_costs_the_compaction_and_not_the_conversation(
     assert!(live.pin(MessageId(1)));
     sound(&store);
 }
+
+#[test]
+fn summaries_of_another_programs_store_stand_for_their_messages_here() {
+    use host_runtime::{Adopted, adopt};
+    let home = Home::new();
+    let store = home.store();
+    let live = home.open(&store, "a", &history(10));
+    let (store, key) = live.store().map(|(store, key)| (store.clone(), key)).unwrap();
+    let ids: Vec<MessageId> = live.session().view.iter().map(|message| message.id).collect();
+    let leaf = |from: usize, to: usize| Adopted {
+        depth: 0,
+        text: format!("messages {from} to {to}"),
+        messages: ids[from..to].to_vec(),
+        nodes: Vec::new(),
+        model: "another".to_owned(),
+    };
+    let above = Adopted {
+        depth: 1,
+        text: "all of it".to_owned(),
+        messages: Vec::new(),
+        nodes: vec![0, 1],
+        model: String::new(),
+    };
+    let summaries = vec![leaf(1, 9), leaf(9, 17), above, leaf(17, 21)];
+    assert_eq!(adopt(&store, key, summaries.clone()).unwrap(), 4);
+    assert_eq!(adopt(&store, key, summaries).unwrap(), 0);
+    let live = home.resume(&store, "a");
+    let shown = live.write().unwrap();
+    assert!(shown.contains("all of it") && shown.contains("messages 17 to 21") && !shown.contains("messages 1 to 9"));
+    let below = engine_api::RecallRequest::expand(engine_api::NodeId(3), 0, 100);
+    assert_eq!(store.recall(key, &below).unwrap().total, 16);
+    sound(&store);
+}

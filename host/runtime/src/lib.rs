@@ -3,6 +3,7 @@
 //! [`LiveSession`] holds one conversation and its engine's session. It asks the engine on a thread of its own, takes
 //! the proposal down the host's ladder, and gives back the message list with a receipt.
 
+mod adopt;
 mod compaction;
 mod completions;
 mod events;
@@ -16,6 +17,7 @@ mod services;
 pub mod session_search;
 mod stored;
 
+pub use adopt::{Adopted, adopt};
 pub use events::{CompressEvent, Subscriber};
 pub use live::{Canceller, LiveSession, Options, RuntimeError};
 pub use mend::mend;

@@ -122,6 +122,7 @@ pub(crate) fn write(
     if now.branch != commit.branch || now.view != commit.view {
         return Err(StoreError::Moved(crate::sessions::by_key(conn, from)?.name));
     }
+    check_all_accounted(conn, from, &now, commit)?;
     let branch = if from == to { commit.branch } else { branches::live(conn, to)? };
 
     // Items of the view before, so that nothing foreign gets in and every id can be followed to what was said.
@@ -184,6 +185,34 @@ pub(crate) fn write(
     }
     let receipt = crate::state::insert_receipt(conn, bodies, to, Some(view), "compacted", &commit.receipt)?;
     Ok(Committed { view, written, receipt })
+}
+
+/// Refuses a compaction that does not know of a message which it would put behind its view: another process added it, and
+/// with a view that speaks of what came later it would be seen nowhere.
+fn check_all_accounted(
+    conn: &Connection,
+    session: i64,
+    now: &views::LiveView,
+    commit: &Commit,
+) -> Result<(), StoreError> {
+    let mut known: HashSet<u64> = commit.dropped.iter().map(|id| id.0).collect();
+    for item in &commit.items {
+        match item {
+            Item::Kept(id) => known.insert(id.0),
+            Item::Written { stands_for, .. } => stands_for.is_some_and(|id| known.insert(id.0)),
+        };
+    }
+    known.extend(commit.nodes.iter().flat_map(|node| &node.messages).map(|id| id.0));
+    let unknown = now.items.iter().filter(|id| **id <= commit.upto.0 && !known.contains(id));
+    let mut is_said = conn
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM messages WHERE id = ?1)")
+        .map_err(while_doing("storing a compaction"))?;
+    for id in unknown {
+        if is_said.query_row([count(*id)], |row| row.get(0)).map_err(while_doing("storing a compaction"))? {
+            return Err(StoreError::Moved(crate::sessions::by_key(conn, session)?.name));
+        }
+    }
+    Ok(())
 }
 
 /// Follows a row that was written to the message that it was made from; none for one that was made from nothing.

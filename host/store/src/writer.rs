@@ -24,9 +24,11 @@ const IDLE: Duration = Duration::from_millis(200);
 /// Commits after which it is done all the same, where the writer is never idle.
 const HOUSEKEEPING_GROUPS: usize = 256;
 
+type Work = dyn FnOnce(&Connection) -> Result<(), StoreError> + Send;
+
 /// Something to write, and whom to tell that it is on disk, or why it is not.
 struct Job {
-    run: Box<dyn FnOnce(&Connection) -> Result<(), StoreError> + Send>,
+    run: Box<Work>,
     done: SyncSender<Result<(), StoreError>>,
 }
 

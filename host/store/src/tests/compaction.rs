@@ -179,3 +179,22 @@ fn the_words_of_the_user_that_are_out_of_sight_are_loaded_newest_first_up_to_a_b
     );
     assert_eq!(store.load(key, 1).unwrap().words.len(), 1);
 }
+
+#[test]
+fn a_compaction_that_does_not_know_of_a_message_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir.path().join("s.db"));
+    let (key, _) = session(&store, "a", 10);
+    let mut commit = summarise(&store, key, 2);
+    let theirs = store.append(key, [(&said("user", "of another process"), None)]).unwrap();
+    let ours = store.append(key, [(&said("user", "of this one"), None)]).unwrap();
+    // As this process sees it: its own message follows what it knew, and the other's is not there.
+    commit.items.push(Item::Kept(ours[0]));
+    commit.upto = ours[0];
+    let lease = store.lease(key, "us").unwrap();
+    assert_eq!(store.commit(&lease, commit.clone()), Err(StoreError::Moved("a".into())));
+    commit.items.insert(commit.items.len() - 1, Item::Kept(theirs[0]));
+    store.commit(&lease, commit).unwrap();
+    assert_eq!(view(&store, key).len(), 5);
+    assert_sound(&store);
+}
