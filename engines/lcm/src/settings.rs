@@ -114,7 +114,8 @@ impl Settings {
     fn take(&mut self, key: &Key, given: &json::Value) -> Result<(), String> {
         match key.kind {
             Kind::Count { least, most, is_zero_allowed } => {
-                let number = given.as_u64().filter(|number| (least..=most).contains(number) || *number == 0 && is_zero_allowed);
+                let number =
+                    given.as_u64().filter(|number| (least..=most).contains(number) || *number == 0 && is_zero_allowed);
                 let number = number.ok_or_else(|| {
                     format!("{}a whole number from {least} to {most}", if is_zero_allowed { "0 or " } else { "" })
                 })?;

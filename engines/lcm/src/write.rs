@@ -95,9 +95,7 @@ impl Writer<'_> {
                 .map(|(_, draft)| self.request_for(draft, PROSE, draft.tokens_max.saturating_sub(FOOTER_TOKENS)))
                 .collect();
             made.completions += requests.len() as u32;
-            for (((index, _), request), answer) in
-                wanted.iter().zip(&requests).zip(services.complete_many(&requests))
-            {
+            for (((index, _), request), answer) in wanted.iter().zip(&requests).zip(services.complete_many(&requests)) {
                 if let Some(slot) = answers.get_mut(*index) {
                     *slot = Some(usable(answer, &request.prompt));
                 }
@@ -160,7 +158,10 @@ impl Writer<'_> {
         }
         let memory = self.request.memory_context.trim();
         if !memory.is_empty() {
-            prompt.push_str(&format!("\nWHAT IS REMEMBERED ELSEWHERE (no need to repeat it):\n{}\n", prefix(memory, MEMORY_BYTES)));
+            prompt.push_str(&format!(
+                "\nWHAT IS REMEMBERED ELSEWHERE (no need to repeat it):\n{}\n",
+                prefix(memory, MEMORY_BYTES)
+            ));
         }
         let earlier = material::before(self.conversation, draft);
         if !earlier.is_empty() {

@@ -80,12 +80,7 @@ pub(super) struct Number {
 }
 
 /// A positive whole number up to a limit; as a number or as digits.
-pub(super) fn positive(
-    arguments: &Value,
-    names: &[&'static str],
-    default: u64,
-    most: u64,
-) -> Result<Number, String> {
+pub(super) fn positive(arguments: &Value, names: &[&'static str], default: u64, most: u64) -> Result<Number, String> {
     let number = whole(arguments, names, default)?;
     if number == 0 {
         let name = first(arguments, names).map_or("the number", |(name, _)| name);

@@ -93,7 +93,8 @@ fn in_view(desk: &Desk<'_>) -> Vec<Value> {
 
 fn describe_node(desk: &Desk<'_>, node: u64, session: &str) -> Found {
     let request = RecallRequest::Describe { node: NodeId(node), session: session.to_string() };
-    let known = desk.recall(&request).map_err(|why| format!("Node {node} not found in {}: {why}", place(session)))?.node;
+    let known =
+        desk.recall(&request).map_err(|why| format!("Node {node} not found in {}: {why}", place(session)))?.node;
     if !known.is_object() {
         return Err(format!("Node {node} not found in {}", place(session)));
     }
@@ -103,7 +104,8 @@ fn describe_node(desk: &Desk<'_>, node: u64, session: &str) -> Found {
         known.get("nodes").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64).collect();
     let messages = known.get("messages").cloned().unwrap_or(Value::Null);
     let tokens = known.get("tokens").and_then(Value::as_u64).unwrap_or_else(|| desk.services.count_tokens(text));
-    let is_condensed = !children.is_empty() || known.get("depth").and_then(Value::as_u64).is_some_and(|depth| depth > 0);
+    let is_condensed =
+        !children.is_empty() || known.get("depth").and_then(Value::as_u64).is_some_and(|depth| depth > 0);
     let mut answer = json!({
         "node_id": node,
         "session_id": if session.is_empty() { desk.session_id } else { session },

@@ -117,7 +117,9 @@ fn coverage(desk: &Desk<'_>, checks: &mut Checks) {
     twice.extend(in_view.intersection(&seen).filter(|id| **id != 0));
     twice.sort_unstable();
     match (twice.is_empty(), is_partial) {
-        (true, false) => checks.add("coverage_overlap", "ok", format!("{} messages under summaries, each once", seen.len())),
+        (true, false) => {
+            checks.add("coverage_overlap", "ok", format!("{} messages under summaries, each once", seen.len()))
+        }
         (true, true) => checks.add("coverage_overlap", "ok", format!("the first {} messages, each once", seen.len())),
         (false, _) => checks.add("coverage_overlap", "fail", format!("covered twice: {}", listed(&twice))),
     }
@@ -128,10 +130,15 @@ fn coverage(desk: &Desk<'_>, checks: &mut Checks) {
         None => checks.add("coverage_holes", "skipped", "the host does not say how many messages it has"),
         Some(_) if is_partial => checks.add("coverage_holes", "skipped", "too many messages to count them all here"),
         Some(stored) if known < stored => {
-            let detail = format!("{} of {stored} messages are neither in view nor under a summary; search finds them", stored - known);
+            let detail = format!(
+                "{} of {stored} messages are neither in view nor under a summary; search finds them",
+                stored - known
+            );
             checks.add("coverage_holes", "warn", detail);
         }
-        Some(stored) => checks.add("coverage_holes", "ok", format!("all {stored} messages are in view or under a summary")),
+        Some(stored) => {
+            checks.add("coverage_holes", "ok", format!("all {stored} messages are in view or under a summary"))
+        }
     }
 }
 

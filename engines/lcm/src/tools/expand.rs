@@ -61,7 +61,8 @@ pub(super) fn answer(desk: &Desk<'_>, arguments: &Value) -> Found {
         };
     }
     if found.iter().all(|id| matches!(id, Id::Node(_))) {
-        let nodes: Vec<u64> = found.iter().filter_map(|id| if let Id::Node(node) = id { Some(*node) } else { None }).collect();
+        let nodes: Vec<u64> =
+            found.iter().filter_map(|id| if let Id::Node(node) = id { Some(*node) } else { None }).collect();
         return expand_nodes(desk, &nodes, &scope.session, &page);
     }
     let mut ranges = Vec::with_capacity(found.len());
@@ -95,7 +96,8 @@ impl Page {
         let cursor = grep::cursor(arguments)?;
         let direct = args::is_set(arguments, &["direct"], false)?;
         // lossless-claw leaves messages out unless they are asked for.
-        let direct = direct || args::first(arguments, &["includeMessages"]).is_some_and(|(_, is)| *is == Value::Bool(false));
+        let direct =
+            direct || args::first(arguments, &["includeMessages"]).is_some_and(|(_, is)| *is == Value::Bool(false));
         Ok(Page {
             bytes_max: (tokens.value * BYTES_PER_TOKEN).min(BYTES_MAX),
             source_offset: args::whole(arguments, &["source_offset"], cursor)?,
@@ -225,25 +227,28 @@ fn expand_nodes(desk: &Desk<'_>, nodes: &[u64], session: &str, page: &Page) -> F
     let share = Page { bytes_max: page.bytes_max / nodes.len().max(1) as u64, ..*page };
     let mut expansions = Vec::new();
     for node in nodes {
-        expansions.push(expand_node(desk, *node, session, &share).unwrap_or_else(|why| json!({ "node_id": node, "error": why })));
+        expansions.push(
+            expand_node(desk, *node, session, &share).unwrap_or_else(|why| json!({ "node_id": node, "error": why })),
+        );
     }
     Ok(json!({ "node_ids": nodes, "expansions": expansions }))
 }
 
-fn fetch(desk: &Desk<'_>, message: u64, session: &str, is_raw: bool, offset: u64, limit: u64) -> Result<RecallHit, String> {
+fn fetch(
+    desk: &Desk<'_>,
+    message: u64,
+    session: &str,
+    is_raw: bool,
+    offset: u64,
+    limit: u64,
+) -> Result<RecallHit, String> {
     let request =
         RecallRequest::Get { message: MessageId(message), session: session.to_string(), raw: is_raw, offset, limit };
     let reply = desk.recall(&request).map_err(|why| format!("Message store_id {message} not found: {why}"))?;
     reply.hits.into_iter().next().ok_or_else(|| format!("Message store_id {message} not found"))
 }
 
-fn expand_message(
-    desk: &Desk<'_>,
-    message: u64,
-    range: Option<(u64, u64)>,
-    session: &str,
-    page: &Page,
-) -> Found {
+fn expand_message(desk: &Desk<'_>, message: u64, range: Option<(u64, u64)>, session: &str, page: &Page) -> Found {
     // An exact reference names the bytes it wants.
     let (from, bytes) = match range {
         Some((start, end)) if page.content_offset == 0 => (start, (end - start).clamp(1, page.bytes_max)),

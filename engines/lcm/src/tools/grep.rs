@@ -71,7 +71,8 @@ pub(super) fn answer(desk: &Desk<'_>, arguments: &Value) -> Found {
             _ if call.scope.session.is_empty() => "this session".to_string(),
             _ => format!("the session {}", clip(&call.scope.session, 80)),
         };
-        let said = if call.search.offset == 0 { "nothing matches; try fewer or other words" } else { "no more matches" };
+        let said =
+            if call.search.offset == 0 { "nothing matches; try fewer or other words" } else { "no more matches" };
         add(&mut answer, "note", format!("searched {place}: {said}"));
         add(&mut answer, "nearest", reply.nearest.clone());
     }
@@ -271,19 +272,15 @@ fn node_depth(desk: &Desk<'_>, node: NodeId) -> String {
 }
 
 /// Hits by the summary that covers them; those in view stand last.
-fn grouped(
-    desk: &Desk<'_>,
-    reply: &RecallReply,
-    results: Vec<Value>,
-    depths: &mut HashMap<u64, String>,
-) -> Vec<Value> {
+fn grouped(desk: &Desk<'_>, reply: &RecallReply, results: Vec<Value>, depths: &mut HashMap<u64, String>) -> Vec<Value> {
     let mut groups: BTreeMap<(bool, usize), (String, u64, Vec<Value>)> = BTreeMap::new();
     let mut order: HashMap<(String, u64), usize> = HashMap::new();
     for (hit, result) in reply.hits.iter().zip(results) {
         let key = (hit.session.clone(), hit.node.0);
         let next = order.len();
         let at = *order.entry(key).or_insert(next);
-        let group = groups.entry((hit.node.0 == 0, at)).or_insert_with(|| (hit.session.clone(), hit.node.0, Vec::new()));
+        let group =
+            groups.entry((hit.node.0 == 0, at)).or_insert_with(|| (hit.session.clone(), hit.node.0, Vec::new()));
         group.2.push(result);
     }
     groups

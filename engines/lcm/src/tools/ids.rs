@@ -8,6 +8,9 @@ pub(super) const IDS_MAX: usize = 256;
 /// Bytes of a pasted text that are looked at.
 const TEXT_BYTES_MAX: usize = 4_000;
 
+/// Begins a call in what the engine writes.
+const CALL: &str = "lcm_expand(";
+
 /// What an id names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Id {
@@ -60,7 +63,10 @@ pub(super) fn read(name: &str, value: &Value, bare: Bare) -> Result<Id, String> 
     if let Some(number) = value.as_u64() {
         return if number == 0 { Err(wrong()) } else { Ok(of(number)) };
     }
-    let text = prefix(value.as_str().ok_or_else(wrong)?.trim(), TEXT_BYTES_MAX);
+    let text = value.as_str().ok_or_else(wrong)?.trim();
+    // A pasted stub ends with the call that returns the whole, whatever stands before it.
+    let at = text.rfind(CALL).map_or(0, |at| at + CALL.len());
+    let text = prefix(text.get(at..).unwrap_or_default(), TEXT_BYTES_MAX);
     parse(text, bare).ok_or_else(wrong)
 }
 
@@ -81,7 +87,8 @@ fn parse(text: &str, bare: Bare) -> Option<Id> {
         let end = text.get(at..)?.find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |length| at + length);
         let number: Option<u64> = text.get(at..end)?.parse().ok().filter(|number| *number > 0);
         let before = text.get(..at)?;
-        let kind = if before.trim_matches(['"', '#', '[', '(', ' ']).is_empty() { Some(bare) } else { word_before(before) };
+        let kind =
+            if before.trim_matches(['"', '#', '[', '(', ' ']).is_empty() { Some(bare) } else { word_before(before) };
         if let (Some(number), Some(kind)) = (number, kind) {
             return Some(finish(number, kind, text.get(end..)?));
         }
@@ -96,9 +103,9 @@ fn word_before(before: &str) -> Option<Bare> {
     if trimmed.len() == before.len() {
         return None;
     }
-    let start = trimmed.rfind(|c: char| !(c.is_ascii_alphabetic() || c == '_')).map_or(0, |at| {
-        at + trimmed.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
-    });
+    let start = trimmed
+        .rfind(|c: char| !(c.is_ascii_alphabetic() || c == '_'))
+        .map_or(0, |at| at + trimmed.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8));
     let word = trimmed.get(start..)?.to_ascii_lowercase();
     WORDS.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind)
 }
@@ -179,12 +186,17 @@ mod tests {
                 Bare::Node,
                 message(5),
             ),
-            (json!("[Covers messages 12-86. Whole: lcm_expand(store_ids=\"12-86\")]"), Bare::Node, Id::Messages(12, 86)),
+            (
+                json!("[Covers messages 12-86. Whole: lcm_expand(store_ids=\"12-86\")]"),
+                Bare::Node,
+                Id::Messages(12, 86),
+            ),
             (json!("job_a1"), Bare::Node, Id::Job("job_a1".to_string())),
         ] {
             assert_eq!(read("id", &value, bare), Ok(want), "{value}");
         }
-        for value in [json!(0), json!(-1), json!(1.5), json!(""), json!("twelve"), json!({}), json!("99999999999999999999999")]
+        for value in
+            [json!(0), json!(-1), json!(1.5), json!(""), json!("twelve"), json!({}), json!("99999999999999999999999")]
         {
             assert!(read("id", &value, Bare::Node).is_err(), "{value}");
         }

@@ -16,7 +16,8 @@ const BYTES_MAX: usize = 44_000;
 pub(super) fn answer(desk: &Desk<'_>, arguments: &Value) -> Found {
     let scope = Scope::read(arguments)?;
     let limit = args::positive(arguments, &["limit"], LIMIT_DEFAULT, LIMIT_MAX)?;
-    let names_here = args::first(arguments, &["session_scope"]).is_some() || args::is_set(arguments, &["current"], false)?;
+    let names_here =
+        args::first(arguments, &["session_scope"]).is_some() || args::is_set(arguments, &["current"], false)?;
     if scope.is_all {
         return sessions(desk, arguments, limit);
     }
@@ -26,10 +27,15 @@ pub(super) fn answer(desk: &Desk<'_>, arguments: &Value) -> Found {
     let chars = args::positive(arguments, &["max_content_chars"], CHARS_DEFAULT, CHARS_MAX)?;
     let after = args::whole(arguments, &["after_store_id"], grep::cursor(arguments)?)?;
     let has_refs = args::is_set(arguments, &["include_exact_ref"], false)?;
-    let request =
-        RecallRequest::Load { session: scope.session.clone(), after: MessageId(after), limit: limit.value, roles: roles(arguments)? };
+    let request = RecallRequest::Load {
+        session: scope.session.clone(),
+        after: MessageId(after),
+        limit: limit.value,
+        roles: roles(arguments)?,
+    };
     let reply = desk.recall(&request)?;
-    let between = |names: &[&'static str]| args::first(arguments, names).map(|(name, value)| time::read(name, value)).transpose();
+    let between =
+        |names: &[&'static str]| args::first(arguments, names).map(|(name, value)| time::read(name, value)).transpose();
     let (since, before) = (between(&["time_from", "since"])?, between(&["time_to", "before"])?);
     let mut messages: Vec<Value> = Vec::new();
     let mut bytes = 0usize;

@@ -10,8 +10,18 @@ const SNIPPET_CHARS: usize = 200;
 const DEPTH_MAX: usize = 5;
 /// Keys whose lists are text already and not repeated in the details.
 const TEXTS: [&str; 12] = [
-    "results", "groups", "messages", "expanded", "expansions", "evidence", "rows", "matches", "content", "answer",
-    "checks", "depths",
+    "results",
+    "groups",
+    "messages",
+    "expanded",
+    "expansions",
+    "evidence",
+    "rows",
+    "matches",
+    "content",
+    "answer",
+    "checks",
+    "depths",
 ];
 
 /// Writes an answer of a tool.

@@ -100,7 +100,8 @@ mod tests {
         }
         let zone = read("time_from", &json!("2023-11-14T22:13:20")).unwrap_err();
         assert_eq!(zone, "time_from ISO timestamp must include a timezone offset or Z");
-        for value in [json!("yesterday"), json!(-5), json!([]), json!("2023-13-01T00:00Z"), json!("2023-01-01T99:00Z")] {
+        for value in [json!("yesterday"), json!(-5), json!([]), json!("2023-13-01T00:00Z"), json!("2023-01-01T99:00Z")]
+        {
             assert!(read("since", &value).is_err(), "{value}");
         }
         assert_eq!(written(1_709_164_800_000), json!("2024-02-29T00:00:00Z"));

@@ -70,7 +70,8 @@ impl Footer {
 
     /// Ends a text with the longest line that fits; the text gives way to the short one.
     pub(super) fn end(&self, text: &str, tokens_max: u64, count: &dyn Fn(&str) -> u64) -> String {
-        let joined = |text: &str, line: &str| if text.is_empty() { line.to_string() } else { format!("{text}\n\n{line}") };
+        let joined =
+            |text: &str, line: &str| if text.is_empty() { line.to_string() } else { format!("{text}\n\n{line}") };
         let long = joined(text, &self.long);
         if count(&long) <= tokens_max {
             return long;
@@ -106,8 +107,10 @@ fn ranges(numbers: &[u64]) -> String {
     if let (Some((first, _)), Some((_, last)), true) = (list.first(), list.last(), list.len() > LISTED_MAX) {
         list = vec![(*first, *last)];
     }
-    let written: Vec<String> =
-        list.iter().map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") }).collect();
+    let written: Vec<String> = list
+        .iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
     written.join(",")
 }
 

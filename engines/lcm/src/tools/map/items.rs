@@ -24,7 +24,10 @@ pub(super) fn read(desk: &Desk<'_>, arguments: &Value) -> Result<Vec<Value>, Str
         [] => return Err("give items, items_jsonl, query, node_ids or store_ids".to_string()),
         several => {
             let names: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
-            return Err(format!("give one of items, items_jsonl, query, node_ids or store_ids (got {})", names.join(", ")));
+            return Err(format!(
+                "give one of items, items_jsonl, query, node_ids or store_ids (got {})",
+                names.join(", ")
+            ));
         }
     };
     let scope = Scope::read(arguments)?;

@@ -374,9 +374,11 @@ fn check_number(members: &engine_api::json::Map<String, Value>, number: f64, at:
         ("exclusiveMaximum", bound("exclusiveMaximum").is_some_and(|most| number >= most)),
         (
             "multipleOf",
-            bound("multipleOf").is_some_and(|step| step > 0.0 && {
-                let times = number / step;
-                (times - times.round()).abs() > 1e-9 * times.abs().max(1.0)
+            bound("multipleOf").is_some_and(|step| {
+                step > 0.0 && {
+                    let times = number / step;
+                    (times - times.round()).abs() > 1e-9 * times.abs().max(1.0)
+                }
             }),
         ),
     ] {
