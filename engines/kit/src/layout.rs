@@ -18,6 +18,9 @@ const EXCERPT_TOKENS_MIN: u64 = 80;
 /// Times that all parts are looked at again: lines have a least size, so the first cap may not suffice.
 const DEMOTE_PASSES_MAX: usize = 4;
 
+/// Writes the line that ends a shortened result of a message.
+pub type Pointer = fn(MessageId) -> String;
+
 /// What becomes of each message.
 #[derive(Debug)]
 pub struct Layout<'a> {
@@ -28,7 +31,7 @@ pub struct Layout<'a> {
     /// New texts and their tokens, by message and part.
     rewrites: BTreeMap<(usize, usize), (String, u64)>,
     /// Ends each shortened result, and what it costs at most.
-    pointer: Option<(fn(MessageId) -> String, u64)>,
+    pointer: Option<(Pointer, u64)>,
 }
 
 impl<'a> Layout<'a> {
@@ -45,7 +48,7 @@ impl<'a> Layout<'a> {
     /// Ends each shortened result with a line of the engine's own, such as the call that returns the whole; it has
     /// `tokens_max` at most.
     #[must_use]
-    pub fn with_pointer(mut self, pointer: fn(MessageId) -> String, tokens_max: u64) -> Self {
+    pub fn with_pointer(mut self, pointer: Pointer, tokens_max: u64) -> Self {
         self.pointer = Some((pointer, tokens_max));
         self
     }

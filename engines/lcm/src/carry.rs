@@ -53,10 +53,10 @@ pub(crate) fn nodes_of(overview: &json::Value, depth_min: u32) -> Vec<(u64, u32)
         let id = id.or_else(|| entry.as_u64());
         let depth = entry.get("depth").and_then(json::Value::as_u64).or(depth).unwrap_or(0);
         let is_replaced = entry.get("live").and_then(json::Value::as_bool) == Some(false);
-        if let (Some(id), Ok(depth), false) = (id, u32::try_from(depth), is_replaced) {
-            if depth >= depth_min {
-                found.push((id, depth));
-            }
+        if let (Some(id), Ok(depth), false) = (id, u32::try_from(depth), is_replaced)
+            && depth >= depth_min
+        {
+            found.push((id, depth));
         }
     };
     for key in ["nodes", "summaries"] {
