@@ -6,7 +6,7 @@
 
 use crate::prune::{CallTable, Rewrite, emptied_arguments, excerpt, one_line_result, trim_arguments};
 use crate::text::fit;
-use engine_api::{CompactionPlan, Conversation, Flags, PartKind, PartView, Span, Step, SummaryStep};
+use engine_api::{CompactionPlan, Conversation, Flags, MessageId, PartKind, PartView, Span, Step, SummaryStep};
 use std::collections::BTreeMap;
 
 /// What the host appends to a shortened result, so that the whole can be had back: a line of about 25 tokens.
@@ -18,6 +18,9 @@ const EXCERPT_TOKENS_MIN: u64 = 80;
 /// Times that all parts are looked at again: lines have a least size, so the first cap may not suffice.
 const DEMOTE_PASSES_MAX: usize = 4;
 
+/// Writes the line that ends a shortened result of a message.
+pub type Pointer = fn(MessageId) -> String;
+
 /// What becomes of each message.
 #[derive(Debug)]
 pub struct Layout<'a> {
@@ -27,6 +30,8 @@ pub struct Layout<'a> {
     costs: Vec<u64>,
     /// New texts and their tokens, by message and part.
     rewrites: BTreeMap<(usize, usize), (String, u64)>,
+    /// Ends each shortened result, and what it costs at most.
+    pointer: Option<(Pointer, u64)>,
 }
 
 impl<'a> Layout<'a> {
@@ -37,7 +42,15 @@ impl<'a> Layout<'a> {
             is_kept: vec![true; conversation.len()],
             costs: conversation.iter().map(|message| message.tokens()).collect(),
             rewrites: BTreeMap::new(),
+            pointer: None,
         }
+    }
+    /// Ends each shortened result with a line of the engine's own, such as the call that returns the whole; it has
+    /// `tokens_max` at most.
+    #[must_use]
+    pub fn with_pointer(mut self, pointer: Pointer, tokens_max: u64) -> Self {
+        self.pointer = Some((pointer, tokens_max));
+        self
     }
     /// Gives these positions to a summary.
     pub fn cover(&mut self, positions: impl IntoIterator<Item = usize>) {
@@ -100,7 +113,13 @@ impl<'a> Layout<'a> {
             return false;
         };
         let Some(part) = message.part(rewrite.part).filter(is_shortenable) else { return false };
-        let tokens = tokens.saturating_add(RECALL_TOKENS);
+        let mut rewrite = rewrite;
+        let mut tokens = tokens.saturating_add(RECALL_TOKENS);
+        if let Some((pointer, tokens_max)) = self.pointer.filter(|_| part.kind() == PartKind::ToolResult) {
+            rewrite.text.push('\n');
+            rewrite.text.push_str(&pointer(message.id()));
+            tokens = tokens.saturating_add(tokens_max);
+        }
         let before = self.rewrites.get(&place).map_or(part.tokens(), |(_, tokens)| *tokens);
         let Some(cost) = self.costs.get_mut(rewrite.message).filter(|_| tokens < before) else { return false };
         *cost = cost.saturating_sub(before).saturating_add(tokens);

@@ -212,6 +212,9 @@ pub fn judge(
             Step::Drop { span, reason } if !reason.is_empty() => {
                 span.positions().try_for_each(|position| place(position, 2))?;
             }
+            Step::Insert { text, message: None, .. } if !text.trim().is_empty() => {
+                verdict.tokens_after += count(text) + crate::layout::SUMMARY_FRAME_TOKENS;
+            }
             other => return Err(format!("unexpected step {other:?}")),
         }
     }

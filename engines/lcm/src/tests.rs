@@ -1,11 +1,13 @@
 //! Whole compactions over hand-made and random conversations.
 
 mod cases;
+mod life;
 mod property;
+pub(crate) mod store;
 
 use super::*;
 use engine_api::testing::{FakeHost, assistant, calls, result, system, user};
-use engine_api::{CompactionPlan, CompressRequest, Message, Step, SummaryKind, SummaryStep, ViewTable};
+use engine_api::{CompactionPlan, CompressRequest, Message, PlanResult, Step, SummaryKind, SummaryStep, ViewTable};
 use engine_kit::testing::{Verdict, count, judge, numbered, session, tool_rounds};
 
 fn request(target_tokens: u64) -> CompressRequest {

@@ -1,60 +1,47 @@
-//! Which summaries a compaction makes: what each stands for, how deep it is, and how long it may be.
+//! What of the conversation stays, what of it is shortened, and the summaries of the rest.
 
+use crate::drafts::{Draft, Ground, LEAF_PART, drafts};
 use crate::settings::Settings;
-use engine_api::{CompressRequest, Conversation, EngineError, HostServices, RecallRequest, SummaryKind, json};
+use crate::threshold::low_water;
+use crate::write::pointer;
+use engine_api::{CompressRequest, Conversation, EngineError, Flags, HostServices, PartKind};
 use engine_kit::fit::Fit;
 use engine_kit::layout::{Layout, SUMMARY_FRAME_TOKENS};
 use engine_kit::pairs::units;
-use engine_kit::prune::CallTable;
-use engine_kit::regions::{Limits, is_asked_for, must_keep, regions, room};
-use engine_kit::shares::level;
-use std::collections::HashSet;
-use std::ops::Range;
+use engine_kit::prune::{CallTable, Rewrite, excerpt, one_line_result};
+use engine_kit::regions::{Limits, is_asked_for, must_keep, newest_user, regions, room};
 
-/// A summary of fewer tokens says too little; fewer summaries that stand for more are better then.
-const SUMMARY_TOKENS_MIN: u64 = 300;
-/// A leaf's share of its stretch and its longest text; hermes-lcm has the same share.
-const LEAF_PART: u64 = 5;
-const LEAF_TOKENS_MAX: u64 = 4_000;
-/// A condensed summary's share of those it stands for, and its shortest and longest text; as hermes-lcm has it.
-const CONDENSED_SHARE: (u64, u64) = (2, 5);
-const CONDENSED_TOKENS: (u64, u64) = (1_000, 8_000);
-/// Earlier summaries are condensed whatever their number once they take more than this part of the room.
-const EARLIER_PART: u64 = 3;
 /// Of the room, kept free for summaries while the tail is made to fit.
-const RESERVE_PART: u64 = 4;
+pub(crate) const RESERVE_PART: u64 = 4;
 /// Without pressure the messages may take this much of the room before anything is done.
 const ROOMY: (u64, u64) = (4, 5);
 /// Where neither the settings nor the host state a tail: its share of the room.
 const TAIL_PART: u64 = 5;
-/// Summaries made in one compaction at most.
-const SUMMARIES_MAX: usize = 512;
-
-/// A summary to be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Draft {
-    /// The messages it will stand for, ascending.
-    pub(crate) positions: Vec<usize>,
-    /// Their tokens.
-    pub(crate) source_tokens: u64,
-    pub(crate) kind: SummaryKind,
-    pub(crate) depth: u32,
-    /// Tokens that it may have.
-    pub(crate) tokens_max: u64,
-}
-
-/// A summary that stands in the conversation already.
-#[derive(Debug, Clone, Copy)]
-struct Earlier {
-    position: usize,
-    depth: u32,
-    tokens: u64,
-}
+/// A leaf stands for this part of the window, within these bounds; hermes-lcm and lossless-claw have 20,000 tokens
+/// whatever the window, which an 8K window does not hold.
+const CHUNK_PART: u64 = 6;
+const CHUNK_TOKENS: (u64, u64) = (1_000, 40_000);
+const CHUNK_TOKENS_DEFAULT: u64 = 20_000;
+/// Bytes of a large result that its stub shows: enough to see what it is.
+const STUB_BYTES: usize = 1_200;
+/// The line of [`pointer`] has at most so many tokens.
+const POINTER_TOKENS: u64 = 24;
 
 /// What is kept and what is to be summarised.
 pub(crate) struct Tree<'a> {
     pub(crate) layout: Layout<'a>,
     pub(crate) drafts: Vec<Draft>,
+    /// Tokens that the messages may come to.
+    pub(crate) room: u64,
+}
+
+/// What a compaction is to do beside fitting.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wish {
+    /// Every earlier summary becomes one.
+    pub(crate) is_rotation: bool,
+    /// Tokens that messages of the engine's own will take.
+    pub(crate) insert_tokens: u64,
 }
 
 /// Divides the conversation into what stays and the summaries of the rest.
@@ -63,8 +50,13 @@ pub(crate) fn grow<'a>(
     conversation: &Conversation<'a>,
     request: &CompressRequest,
     settings: &Settings,
+    wish: Wish,
 ) -> Result<Tree<'a>, EngineError> {
-    let room = room(conversation, request);
+    let mut request = request.clone();
+    if let Some(target) = low_water(settings, &request) {
+        request.target_tokens = target;
+    }
+    let room = room(conversation, &request).saturating_sub(wish.insert_tokens);
     let units = units(conversation);
     let must_keep = must_keep(conversation, &units);
     let stated = [settings.fresh_tail_tokens, request.model.tail_budget_tokens].into_iter().find(|tokens| *tokens > 0);
@@ -77,15 +69,18 @@ pub(crate) fn grow<'a>(
         exchanges: usize::try_from(request.keep_exchanges).unwrap_or(usize::MAX),
     };
     let cost = |position: usize| conversation.get(position).map_or(0, |message| message.tokens());
+    let is_asked_for = is_asked_for(&request) || wish.is_rotation;
     let mut found = regions(conversation, &units, &cost, &limits);
-    if found.middle.is_empty() && found.gaps.is_empty() && is_asked_for(request) {
+    if found.middle.is_empty() && found.gaps.is_empty() && is_asked_for {
         found = regions(conversation, &units, &cost, &Limits { tail_tokens: 0, ..limits });
     }
 
-    let mut layout = Layout::new(*conversation);
+    let calls = CallTable::new(conversation);
+    let mut layout = Layout::new(*conversation).with_pointer(pointer, POINTER_TOKENS);
     layout.cover(found.middle.clone());
     found.gaps.iter().for_each(|gap| layout.cover(gap.clone()));
     must_keep.iter().for_each(|unit| layout.keep(unit.clone()));
+    stub_large(services, conversation, settings, &calls, &mut layout);
     let fit = Fit {
         units: &units,
         head_end: found.head.end,
@@ -96,12 +91,13 @@ pub(crate) fn grow<'a>(
             if covered == 0 { 0 } else { (covered / LEAF_PART).min(room / RESERVE_PART) + SUMMARY_FRAME_TOKENS }
         },
     };
-    fit.apply(&mut layout, conversation, &CallTable::new(conversation), &|text| services.count_tokens(text));
+    fit.apply(&mut layout, conversation, &calls, &|text| services.count_tokens(text));
 
     let covered = layout.covered();
-    let is_pressed = is_asked_for(request) || conversation.tokens() > room / ROOMY.1 * ROOMY.0;
+    let is_pressed = is_asked_for || conversation.tokens() > room / ROOMY.1 * ROOMY.0;
     let covered_tokens: u64 = covered.iter().map(|&position| cost(position)).sum();
-    if !is_pressed && covered_tokens < settings.leaf_chunk_tokens {
+    let chunk_tokens = chunk_tokens(settings, &request, room);
+    if !is_pressed && covered_tokens < chunk_tokens && !layout.is_shortened() {
         return Err(EngineError::nothing_to_compact("there is room left, and too little for a leaf"));
     }
     let ground = Ground {
@@ -111,176 +107,52 @@ pub(crate) fn grow<'a>(
         covered: &covered,
         room,
         settings,
+        chunk_tokens,
         completions_max: request.completions_max,
+        is_rotation: wish.is_rotation,
     };
     let drafts = drafts(&ground, &mut layout);
-    Ok(Tree { layout, drafts })
+    Ok(Tree { layout, drafts, room })
 }
 
-/// What the summaries are decided on.
-struct Ground<'g> {
-    services: &'g dyn HostServices,
-    conversation: &'g Conversation<'g>,
-    units: &'g [Range<usize>],
-    /// What does not stay, ascending.
-    covered: &'g [usize],
-    room: u64,
-    settings: &'g Settings,
-    completions_max: u32,
-}
-
-/// Decides on the summaries, coarser ones where there is no room for many.
-fn drafts(ground: &Ground<'_>, layout: &mut Layout<'_>) -> Vec<Draft> {
-    let Ground { services, conversation, units, covered, room, settings, completions_max } = *ground;
-    let cost = |position: &usize| conversation.get(*position).map_or(0, |message| message.tokens());
-    let covered_tokens: u64 = covered.iter().map(cost).sum();
-    if covered_tokens <= 2 * SUMMARY_FRAME_TOKENS && layout.kept_tokens().saturating_add(covered_tokens) <= room {
-        // A summary's frame alone would cost about as much.
-        layout.keep(covered.iter().copied());
-        return Vec::new();
-    }
-    let is_earlier = |position: &usize| {
-        conversation.get(*position).is_some_and(|message| message.is_summary() && !message.is_real_user())
+/// Makes the chunk of a leaf fit the window and the summariser's window.
+fn chunk_tokens(settings: &Settings, request: &CompressRequest, room: u64) -> u64 {
+    let derived = match (settings.leaf_chunk_tokens, request.model.context_length) {
+        (0, 0) => CHUNK_TOKENS_DEFAULT,
+        (0, window) => (window / CHUNK_PART).clamp(CHUNK_TOKENS.0, CHUNK_TOKENS.1),
+        (stated, _) => stated,
     };
-    let earlier: Vec<Earlier> = covered
-        .iter()
-        .filter(|position| is_earlier(position))
-        .map(|&position| Earlier {
-            position,
-            depth: depth_of(services, conversation, position),
-            tokens: cost(&position),
-        })
-        .collect();
-    // Units that hold no earlier summary; a summary that a faulty history ties to other messages goes with them.
-    let raw: Vec<Range<usize>> = units
-        .iter()
-        .filter(|unit| !(layout.is_kept(unit.start) || unit.len() == 1 && is_earlier(&unit.start)))
-        .cloned()
-        .collect();
-    let is_raw = |position: usize| {
-        let index = raw.partition_point(|unit| unit.end <= position);
-        raw.get(index).is_some_and(|unit| unit.contains(&position))
+    let summariser = match request.completion_window {
+        0 => u64::MAX,
+        window => (window / 2).max(CHUNK_TOKENS.0),
     };
-    let earlier: Vec<Earlier> = earlier.into_iter().filter(|entry| !is_raw(entry.position)).collect();
-    let raw_tokens: u64 = raw.iter().flat_map(|unit| unit.clone()).map(|position| cost(&position)).sum();
-    let kept = layout.kept_tokens();
-    let summary_room = room.saturating_sub(kept);
-
-    // With few completions allowed, few and larger leaves serve better than many that no model writes.
-    let share = raw_tokens.checked_div(u64::from(completions_max)).map_or(0, |tokens| tokens + 1);
-    let chunk_tokens = settings.leaf_chunk_tokens.max(share);
-    let earlier_tokens: u64 = earlier.iter().map(|entry| entry.tokens).sum();
-    let fine =
-        Grain { chunk_tokens, fan_in: settings.fan_in, is_all_condensed: earlier_tokens > summary_room / EARLIER_PART };
-    let leaves_max = (summary_room / 2 / (SUMMARY_TOKENS_MIN + SUMMARY_FRAME_TOKENS)).max(1);
-    let coarse = Grain { chunk_tokens: chunk_tokens.max(raw_tokens / leaves_max + 1), is_all_condensed: true, ..fine };
-    for grain in [fine, coarse] {
-        let mut list = grain.drafts(conversation, &raw, &earlier);
-        let drafted: HashSet<usize> = list.iter().flat_map(|draft| draft.positions.iter().copied()).collect();
-        let untouched: Vec<usize> =
-            earlier.iter().map(|entry| entry.position).filter(|position| !drafted.contains(position)).collect();
-        let untouched_tokens: u64 = untouched.iter().map(cost).sum();
-        let frames = SUMMARY_FRAME_TOKENS.saturating_mul(list.len() as u64);
-        let left = summary_room.saturating_sub(untouched_tokens).saturating_sub(frames);
-        let cap = level(&list.iter().map(|draft| draft.tokens_max).collect::<Vec<_>>(), left);
-        if list.len() <= SUMMARIES_MAX && cap >= SUMMARY_TOKENS_MIN {
-            list.iter_mut().for_each(|draft| draft.tokens_max = draft.tokens_max.min(cap));
-            layout.keep(untouched);
-            return list;
-        }
-    }
-    // One summary for everything, as long as what is left, or a few words where nothing is.
-    let tokens = covered_tokens;
-    if covered.is_empty() {
-        return Vec::new();
-    }
-    let left = summary_room.saturating_sub(SUMMARY_FRAME_TOKENS);
-    let least = if left < (tokens / LEAF_PART).min(room / RESERVE_PART) / 2 { SUMMARY_TOKENS_MIN } else { 0 };
-    vec![Draft {
-        positions: covered.to_vec(),
-        source_tokens: tokens,
-        kind: if earlier.is_empty() { SummaryKind::Leaf } else { SummaryKind::Condensed },
-        depth: earlier.iter().map(|entry| entry.depth.saturating_add(1)).max().unwrap_or(0),
-        tokens_max: left.max(least).min(leaf_tokens(tokens).max(SUMMARY_TOKENS_MIN)),
-    }]
+    derived.min(summariser).min(room.max(CHUNK_TOKENS.0))
 }
 
-/// How coarse the tree is made.
-#[derive(Clone, Copy)]
-struct Grain {
-    chunk_tokens: u64,
-    fan_in: usize,
-    is_all_condensed: bool,
-}
-
-impl Grain {
-    /// Returns the summaries in the order of their first message.
-    fn drafts(&self, conversation: &Conversation<'_>, raw: &[Range<usize>], earlier: &[Earlier]) -> Vec<Draft> {
-        let mut list: Vec<Draft> = self.groups(earlier).into_iter().map(condensed).collect();
-        let cost = |position: &usize| conversation.get(*position).map_or(0, |message| message.tokens());
-        let mut chunk: Vec<usize> = Vec::new();
-        let mut chunk_tokens = 0u64;
-        let mut leaves: Vec<Draft> = Vec::new();
-        for unit in raw {
-            let tokens: u64 = unit.clone().map(|position| cost(&position)).sum();
-            // A stretch too small for a leaf goes with its neighbour, however large that is.
-            if chunk_tokens >= self.chunk_tokens / 4 && !chunk.is_empty() && chunk_tokens + tokens > self.chunk_tokens {
-                leaves.push(leaf(std::mem::take(&mut chunk), chunk_tokens));
-                chunk_tokens = 0;
-            }
-            chunk.extend(unit.clone());
-            chunk_tokens += tokens;
-        }
-        if !chunk.is_empty() {
-            // A small rest would cost a frame and say little.
-            match leaves.last_mut().filter(|_| chunk_tokens < self.chunk_tokens / 4) {
-                Some(last) => {
-                    let mut positions = std::mem::take(&mut last.positions);
-                    positions.extend(chunk);
-                    *last = leaf(positions, last.source_tokens + chunk_tokens);
-                }
-                None => leaves.push(leaf(chunk, chunk_tokens)),
+/// Gives large results that stay a stub, unless they belong to the newest exchange.
+fn stub_large(
+    services: &dyn HostServices,
+    conversation: &Conversation<'_>,
+    settings: &Settings,
+    calls: &CallTable<'_>,
+    layout: &mut Layout<'_>,
+) {
+    if settings.large_result_tokens == 0 {
+        return;
+    }
+    let newest = newest_user(conversation).unwrap_or(conversation.len());
+    let mut rewrites = Vec::new();
+    for (position, message) in conversation.iter().enumerate().take(newest).filter(|(at, _)| layout.is_kept(*at)) {
+        for (index, part) in message.parts().enumerate() {
+            let is_large = part.kind() == PartKind::ToolResult
+                && part.tokens() > settings.large_result_tokens
+                && !part.flags().has(Flags::HAS_IMAGE);
+            if is_large {
+                let line = one_line_result(calls.call_of(position, index), part);
+                let text = format!("{line}\n{}", excerpt(part.text(), STUB_BYTES));
+                rewrites.push(Rewrite { message: position, part: index, text });
             }
         }
-        list.extend(leaves);
-        list.sort_by_key(|draft| draft.positions.first().copied());
-        list
     }
-
-    /// Neighbouring earlier summaries of equal depth, as many as make a group; or all of them.
-    fn groups<'e>(&self, earlier: &'e [Earlier]) -> Vec<&'e [Earlier]> {
-        if self.is_all_condensed {
-            // One short summary would not become shorter.
-            let is_short = earlier.len() == 1 && earlier.iter().all(|entry| entry.tokens <= CONDENSED_TOKENS.0);
-            return if earlier.is_empty() || is_short { Vec::new() } else { vec![earlier] };
-        }
-        earlier.chunk_by(|a, b| a.depth == b.depth).filter(|run| run.len() >= self.fan_in).collect()
-    }
-}
-
-fn leaf_tokens(source_tokens: u64) -> u64 {
-    (source_tokens / LEAF_PART).max(SUMMARY_TOKENS_MIN).min(LEAF_TOKENS_MAX.max(source_tokens / 20)).min(source_tokens)
-}
-
-fn leaf(positions: Vec<usize>, source_tokens: u64) -> Draft {
-    Draft { positions, source_tokens, kind: SummaryKind::Leaf, depth: 0, tokens_max: leaf_tokens(source_tokens) }
-}
-
-fn condensed(group: &[Earlier]) -> Draft {
-    let source_tokens: u64 = group.iter().map(|entry| entry.tokens).sum();
-    let wanted = source_tokens / CONDENSED_SHARE.1 * CONDENSED_SHARE.0;
-    Draft {
-        positions: group.iter().map(|entry| entry.position).collect(),
-        source_tokens,
-        kind: SummaryKind::Condensed,
-        depth: group.iter().map(|entry| entry.depth).max().unwrap_or(0).saturating_add(1),
-        tokens_max: wanted.clamp(CONDENSED_TOKENS.0, CONDENSED_TOKENS.1).min(source_tokens),
-    }
-}
-
-fn depth_of(services: &dyn HostServices, conversation: &Conversation<'_>, position: usize) -> u32 {
-    let node = conversation.get(position).and_then(|message| message.node());
-    let reply = node.and_then(|node| services.recall(&RecallRequest::describe(node)).ok());
-    let depth = reply.and_then(|reply| reply.node.get("depth").and_then(json::Value::as_u64)).unwrap_or(0);
-    u32::try_from(depth).unwrap_or(u32::MAX - 1)
+    layout.shorten(rewrites, &|texts| services.count_tokens_batch(texts));
 }

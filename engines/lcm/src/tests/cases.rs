@@ -1,6 +1,6 @@
 //! Conversations of known shapes.
 use super::*;
-use engine_api::{ErrorKind, Flags, NodeId, PlanResult};
+use engine_api::{ErrorKind, Flags, NodeId};
 use engine_kit::picture::plan_picture;
 use engine_kit::testing::flagged;
 
@@ -17,7 +17,7 @@ fn a_long_session_becomes_leaves_and_a_fresh_tail() {
     assert!(made.len() > 5, "{}", plan_picture(&plan));
     assert!(made.iter().all(|summary| summary.kind == SummaryKind::Leaf && summary.depth == 0));
     assert!(made.iter().all(|summary| summary.text.contains("lcm_grep")), "{}", made[0].text);
-    assert!(made[0].text.contains("\"query\":\"src/module_"), "{}", made[0].text);
+    assert!(made[0].text.contains("lcm_grep(query=\"src/module_"), "{}", made[0].text);
     assert!(plan_picture(&plan).starts_with("keep 0 | Σ0 1-"), "{:.60}", plan_picture(&plan));
     assert!(plan.report.fallback.contains("no completion is allowed"), "{}", plan.report.fallback);
 }
@@ -83,15 +83,15 @@ fn few_earlier_summaries_stay_and_many_are_condensed() {
         }
         numbered(messages)
     };
-    let messages = with_summaries(3, 4_000);
+    let messages = with_summaries(7, 2_000);
     let (plan, _) = compact(&messages, 60_000);
-    assert!(plan_picture(&plan).starts_with("keep 0-3 | Σ0 4-"), "{:.80}", plan_picture(&plan));
+    assert!(plan_picture(&plan).starts_with("keep 0-7 | Σ0 8-"), "{:.80}", plan_picture(&plan));
 
-    let messages = with_summaries(4, 4_000);
+    let messages = with_summaries(8, 2_000);
     let (plan, _) = compact(&messages, 60_000);
-    assert!(plan_picture(&plan).starts_with("keep 0 | Σ1 1-4 | Σ0 5-"), "{:.80}", plan_picture(&plan));
+    assert!(plan_picture(&plan).starts_with("keep 0 | Σ1 1-8 | Σ0 9-"), "{:.80}", plan_picture(&plan));
     assert_eq!(kinds(&plan)[0], (SummaryKind::Condensed, 1));
-    assert!(summaries(&plan)[0].text.contains("leaf 3"), "{}", summaries(&plan)[0].text);
+    assert!(summaries(&plan)[0].text.contains("leaf 7"), "{}", summaries(&plan)[0].text);
 
     // Two that are over their part of the room are condensed whatever their number.
     let messages = with_summaries(2, 60_000);
@@ -222,7 +222,7 @@ fn counters_grow_with_applied_plans_only_and_survive_a_reload() {
     let error = session.handle_tool_call(&host, &table.conversation(), "lcm_rm", &none).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
     let status = session.status();
-    assert_eq!((status.compression_count, &status.extra["searches"]), (1, &json::json!(1)));
+    assert_eq!((status.compression_count, &status.extra["tool_calls"]), (1, &json::json!(1)));
     assert!(status.extra["summaries"]["leaves"].as_u64().unwrap() > 5, "{}", status.extra);
     let mut other = engine.open_session(&host, &SessionStart::default()).unwrap();
     other.import_state(&session.export_state().unwrap()).unwrap();
