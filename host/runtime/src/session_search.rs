@@ -305,7 +305,7 @@ fn words_of(query: &str) -> Vec<String> {
     query
         .split(|c: char| c.is_whitespace() || c == '"')
         .map(str::to_lowercase)
-        .filter(|word| word.chars().count() > 1 || word.chars().any(|c| !c.is_ascii()))
+        .filter(|word| word.chars().count() > 1 || !word.is_ascii())
         .collect()
 }
 

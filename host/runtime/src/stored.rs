@@ -190,7 +190,7 @@ impl LiveSession {
             self.session.commit(context);
             return Ok(());
         };
-        let mut commit = stored.commit_of(&self.session, &context, receipt, &*self.counter);
+        let mut commit = stored.commit_of(&self.session, &context, receipt, &self.counter);
         commit.engine.clone_from(&self.resolved.name);
         commit.state = lock(&self.state).pending();
         let written = if self.config.compression.in_place {
