@@ -307,7 +307,12 @@ pub struct RecallReply {
     pub has_more: bool,
     /// For a search that found nothing: words of the conversations that come nearest to those asked for.
     pub nearest: Vec<String>,
-    /// For `Describe`, `Overview` and `Sessions`: see there.
+    /// For `Describe`, an object: `node`, `depth`, `kind`, `text`, `tokens`, `source_tokens`, `messages` (how many it stands
+    /// for), `first_message`, `last_message`, `direct_messages`, `nodes`, `parents`, `live`, `first_ms`, `last_ms`, `made_ms`,
+    /// `model`. For `Overview`, an object: `session`, `title`, `messages`, `live_messages`, `compacted_messages`,
+    /// `first_message`, `last_message`, and `depths`, a list of `depth`, `count`, `tokens`, `source_tokens` and the newest
+    /// `nodes` of that depth. For `Sessions`, a list of `name`, `title`, `parent`, `messages`, `created_ms`, `updated_ms`,
+    /// `ended_ms`. A host without a store leaves out what it does not know.
     pub node: Value,
 }
 

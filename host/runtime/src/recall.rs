@@ -2,18 +2,18 @@
 
 use engine_api::json::json;
 use engine_api::{
-    EngineError, ErrorKind, Message, MessageId, NodeId, PartKind, RecallHit, RecallReply, RecallRequest, RecallSearch,
-    Role,
+    EngineError, ErrorKind, Message, MessageId, NodeId, RecallHit, RecallReply, RecallRequest, RecallSearch, Role,
 };
 use host_core::{Node, Session};
+use host_store::{cut, searchable};
 use regex::{Regex, RegexBuilder};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Hits of a search that does not say how many.
-pub const HITS_DEFAULT: u64 = 20;
+pub const HITS_DEFAULT: u64 = host_store::HITS_DEFAULT;
 /// Hits of one answer at most.
-pub const HITS_MAX: u64 = 200;
+pub const HITS_MAX: u64 = host_store::HITS_MAX;
 /// Bytes of a hit's snippet on either side of the place found.
 const SNIPPET_SIDE_BYTES: usize = 120;
 /// Bytes of a pattern at most.
@@ -74,9 +74,19 @@ impl RecallBook {
         let mut reply = RecallReply::default();
         match request {
             RecallRequest::Search(search) => return self.search(search),
-            RecallRequest::Get { message, .. } => {
-                reply.hits.push(self.whole(*message)?);
+            RecallRequest::Get { message, raw, offset, limit, .. } => {
+                let mut hit = self.whole(*message)?;
+                if *raw {
+                    hit.text.clone_from(&self.message(*message)?.raw);
+                }
+                (hit.offset, hit.text_bytes, hit.text) = cut(&hit.text, *offset, *limit);
+                reply.has_more = hit.offset.saturating_add(hit.text.len() as u64) < hit.text_bytes;
+                reply.hits.push(hit);
                 reply.total = 1;
+            }
+            RecallRequest::Overview { .. } => {
+                reply.total = self.said().count() as u64;
+                reply.node = self.overview();
             }
             RecallRequest::Expand { node, offset, limit, .. } => {
                 let covered = self.covered(*node)?;
@@ -119,11 +129,43 @@ impl RecallBook {
         Ok(found)
     }
 
+    fn message(&self, id: MessageId) -> Result<&Message, EngineError> {
+        let found = self.transcript.iter().find(|message| message.id == id).map(Arc::as_ref);
+        found.ok_or_else(|| EngineError::new(ErrorKind::Input, format!("this session has no message {}", id.0)))
+    }
+
     fn whole(&self, id: MessageId) -> Result<RecallHit, EngineError> {
-        let found = self.transcript.iter().find(|message| message.id == id);
-        let message =
-            found.ok_or_else(|| EngineError::new(ErrorKind::Input, format!("this session has no message {}", id.0)))?;
+        let message = self.message(id)?;
         Ok(self.hit(message, searchable(message)))
+    }
+
+    /// Returns what was said, without what the host wrote between.
+    fn said(&self) -> impl Iterator<Item = &Arc<Message>> {
+        self.transcript.iter().filter(|message| !message.flags.has(engine_api::Flags::SYNTHETIC))
+    }
+
+    fn overview(&self) -> engine_api::json::Value {
+        let mut depths: BTreeMap<u32, Vec<&Node>> = BTreeMap::new();
+        for node in self.nodes.iter() {
+            depths.entry(node.depth).or_default().push(node);
+        }
+        let live_nodes: HashSet<NodeId> = self.covered_by.values().copied().collect();
+        let depths: Vec<_> = depths
+            .into_iter()
+            .map(|(depth, nodes)| {
+                let listed = nodes.iter().rev().take(index(HITS_DEFAULT)).map(|node| {
+                    json!({ "node": node.id, "messages": node.messages.len(), "nodes": node.nodes.len(), "live": live_nodes.contains(&node.id) })
+                });
+                json!({ "depth": depth, "count": nodes.len(), "nodes": listed.collect::<Vec<_>>() })
+            })
+            .collect();
+        let (messages, live) =
+            (self.said().count(), self.said().filter(|message| self.live.contains(&message.id)).count());
+        json!({
+            "messages": messages, "live_messages": live, "compacted_messages": messages - live,
+            "first_message": self.said().next().map(|message| message.id), "last_message": self.said().last().map(|message| message.id),
+            "depths": depths,
+        })
     }
 
     fn hit(&self, message: &Message, text: String) -> RecallHit {
@@ -234,22 +276,6 @@ impl Pattern {
             }
         }
     }
-}
-
-/// Everything in a message that can be searched: text, arguments, results.
-fn searchable(message: &Message) -> String {
-    let mut out = String::new();
-    for part in message.parts.iter().filter(|part| part.kind != PartKind::Opaque && !part.text.is_empty()) {
-        if !out.is_empty() {
-            out.push('\n');
-        }
-        if part.kind == PartKind::ToolCall {
-            out.push_str(&part.tool_name);
-            out.push(' ');
-        }
-        out.push_str(&part.text);
-    }
-    out
 }
 
 fn snippet(text: &str, start: usize, end: usize) -> String {

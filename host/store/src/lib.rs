@@ -37,7 +37,7 @@ pub use gc::Swept;
 pub use lease::{LEASE, Lease};
 pub use load::{Loaded, Row, RowState};
 pub use nodes::NodeRow;
-pub use recall::{HITS_DEFAULT, HITS_MAX};
+pub use recall::{HITS_DEFAULT, HITS_MAX, cut};
 pub use rotate::{Child, Kinship};
 pub use sessions::{NewSession, SessionFilter, SessionRow};
 pub use state::{PinRow, ReceiptRow, UsageRow};

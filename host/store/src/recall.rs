@@ -306,8 +306,10 @@ impl Store {
                 }
                 None => None,
             };
+            let rewound = self.rewound(conn, session, &facts)?;
             let within = |id: i64| {
-                inside.as_ref().is_none_or(|inside| inside.contains(&id))
+                !rewound.contains(&id)
+                    && inside.as_ref().is_none_or(|inside| inside.contains(&id))
                     && (!search.compacted_only || facts.is_compacted(id.max(0).unsigned_abs()))
             };
             let mode = if search.regex { SearchMode::Regex } else { search.mode.unwrap_or(SearchMode::Auto) };
@@ -326,7 +328,7 @@ impl Store {
             if kind != SearchKind::Summaries {
                 query.role = search.role;
                 query.tool = search.tool.as_deref();
-                query.within = (inside.is_some() || search.compacted_only).then_some(&within);
+                query.within = (inside.is_some() || search.compacted_only || !rewound.is_empty()).then_some(&within);
                 let source = Texts::new(conn, self.inner.reader.as_ref(), &self.inner.bodies, Which::Messages);
                 let page = MESSAGES.search(conn, &source, &query).map_err(searching)?;
                 take_over(&mut reply, &page);
@@ -369,6 +371,31 @@ impl Store {
             Ok(reply)
         })
         .map_err(told)
+    }
+
+    /// Returns what a session's user took back: messages of it, or of those it comes from, that its live branch does not
+    /// have. They stay in the store, but are not found as if they had been said.
+    fn rewound(&self, conn: &Connection, session: i64, facts: &Place) -> Result<HashSet<i64>, StoreError> {
+        let doing = while_doing("searching");
+        let mut out = HashSet::new();
+        for key in crate::sessions::lineage(conn, session)? {
+            let branches: i64 = conn
+                .query_row("SELECT count(*) FROM branches WHERE session = ?1", [key], |row| row.get(0))
+                .map_err(&doing)?;
+            // With one branch nothing was ever taken back; most sessions have one.
+            if branches < 2 {
+                continue;
+            }
+            let mut select = conn.prepare_cached("SELECT id FROM messages WHERE session = ?1").map_err(&doing)?;
+            let ids = select.query_map([key], |row| row.get::<_, i64>(0)).map_err(&doing)?;
+            for id in ids {
+                let id = id.map_err(&doing)?;
+                if !facts.states.path.contains(&id.max(0).unsigned_abs()) {
+                    out.insert(id);
+                }
+            }
+        }
+        Ok(out)
     }
 
     /// Returns the id of the session that a message is of, unless it is this one.
@@ -458,7 +485,7 @@ fn summary_hit(node: &NodeRow) -> RecallHit {
 }
 
 /// Cuts a page out of a text: where it begins, the bytes of the whole, and the page.
-fn cut(text: &str, offset: u64, limit: u64) -> (u64, u64, String) {
+pub fn cut(text: &str, offset: u64, limit: u64) -> (u64, u64, String) {
     let mut from = index(offset).min(text.len());
     while !text.is_char_boundary(from) {
         from -= 1;

@@ -158,14 +158,7 @@ impl Store {
     /// # Errors
     /// Those of reading.
     pub fn lineage(&self, key: i64) -> Result<Vec<i64>, StoreError> {
-        let doing = while_doing("finding the sessions before");
-        self.read("finding the sessions before", |conn| {
-            let sql = "WITH RECURSIVE line(id, n) AS (SELECT ?1, 0 UNION SELECT s.parent, n + 1 FROM sessions s JOIN line ON s.id = line.id
-                       WHERE s.parent IS NOT NULL AND n < 10000) SELECT id FROM line ORDER BY n";
-            let mut select = conn.prepare_cached(sql).map_err(&doing)?;
-            let rows = select.query_map([key], |row| row.get(0)).map_err(&doing)?;
-            rows.collect::<Result<_, _>>().map_err(&doing)
-        })
+        self.read("finding the sessions before", |conn| lineage(conn, key))
     }
 
     /// Keeps the request body around a session's messages, the model and the title; what is none stays as it is.
@@ -203,6 +196,16 @@ impl Store {
             Ok(())
         })
     }
+}
+
+/// Returns a session's key and those of the sessions it comes from, the nearest first.
+pub(crate) fn lineage(conn: &Connection, key: i64) -> Result<Vec<i64>, StoreError> {
+    let doing = while_doing("finding the sessions before");
+    let sql = "WITH RECURSIVE line(id, n) AS (SELECT ?1, 0 UNION SELECT s.parent, n + 1 FROM sessions s JOIN line ON s.id = line.id
+               WHERE s.parent IS NOT NULL AND n < 10000) SELECT id FROM line ORDER BY n";
+    let mut select = conn.prepare_cached(sql).map_err(&doing)?;
+    let rows = select.query_map([key], |row| row.get(0)).map_err(&doing)?;
+    rows.collect::<Result<_, _>>().map_err(doing)
 }
 
 pub(crate) fn check_name(name: &str) -> Result<(), StoreError> {
