@@ -2,7 +2,7 @@
 
 use crate::api::{SearchError, Source};
 use crate::postings::{DocList, Entries, Entry, Pages, block_list, damaged, each_block, each_doc};
-use crate::segment::{GROUP, Ids, Segment, Store, Tables, length_byte, row_number};
+use crate::segment::{GROUP, Segment, Store, Tables, length_byte, row_number};
 use crate::tail::RowBytes;
 use crate::tokens::{KEY_BITS, KeyHasher, fold_into, is_glyph, key_of};
 use crate::trigrams::Gatherer;
@@ -12,16 +12,16 @@ use std::ops::ControlFlow;
 
 /// Documents from which on the caller should fill: reading this many rows of the tail takes about 4 ms of a search.
 pub const FILL_FROM: u64 = 2_048;
-/// Documents of a segment made from the tail; bounds the memory of filling to some 40 MB.
+/// Documents of a segment made from the tail; with [`FRESH_BYTES`], bounds the memory of filling to some 60 MB.
 const FRESH_DOCS: usize = 4_096;
 /// Bytes of text of a segment made from the tail, unless a group alone is longer.
-const FRESH_BYTES: u64 = 16 << 20;
+const FRESH_BYTES: u64 = 4 << 20;
 /// Neighbouring segments of one size that are merged; each document is merged twice until its segment is full.
 const MERGE_COUNT: usize = 16;
 /// Documents of a full segment. A merge of this size takes the writer about 0.2 s.
 const FULL_DOCS: u32 = 65_536;
 /// Bytes of text from which on a segment counts as full.
-const FULL_BYTES: u64 = 512 << 20;
+const FULL_BYTES: u64 = 64 << 20;
 /// Bytes of text that a block should have: fewer make longer lists, more leave more texts to read.
 const BLOCK_BYTES: u64 = 2_048;
 /// Words kept for suggestions; some 10 MB.
@@ -281,7 +281,9 @@ fn merge_all(tables: Tables<'_>) -> Result<(), SearchError> {
             let (_, run) = segments.split_at(segments.len() - run);
             let of_class = run.iter().filter(|segment| size_class(segment) == class).count();
             let docs: u64 = run.iter().map(|segment| u64::from(segment.docs)).sum();
-            if of_class >= MERGE_COUNT || (of_class > 1 && docs >= u64::from(FULL_DOCS)) {
+            let bytes: u64 = run.iter().map(|segment| segment.bytes).sum();
+            let full = docs >= u64::from(FULL_DOCS) || bytes >= FULL_BYTES;
+            if of_class >= MERGE_COUNT || (of_class > 1 && full) {
                 merge(tables, run)?;
                 merged = true;
                 break;
@@ -312,10 +314,8 @@ fn merge(tables: Tables<'_>, parts: &[Segment]) -> Result<(), SearchError> {
     let mut lengths = Vec::with_capacity(whole.docs as usize);
     let mut times = Vec::with_capacity(whole.docs as usize);
     for part in parts {
-        match tables.ids(part)? {
-            Ids::Run(first) => ids.extend((first..).take(part.docs as usize)),
-            Ids::List(list) => ids.extend(list),
-        }
+        let held = tables.ids(part)?;
+        ids.extend((0..part.docs).filter_map(|doc| held.id(doc)));
         lengths.extend(tables.lengths(part)?);
         times.extend(tables.times(part)?.all());
     }

@@ -3,7 +3,7 @@
 use crate::api::SearchError;
 use crate::filter::Filter;
 use crate::postings::each_doc;
-use crate::segment::{Ids, Segment, Store, Tables};
+use crate::segment::{Segment, Store, Tables};
 use crate::tail::RowBytes;
 use std::ops::Range;
 
@@ -166,20 +166,6 @@ impl<'a> Scope<'a> {
     pub(crate) fn mean_length(&self) -> f32 {
         let words = self.segments.iter().map(|part| part.segment.words).sum::<u64>() + self.tail.words;
         words as f32 / self.doc_count().max(1) as f32
-    }
-
-    /// Returns whether the restrictions allow a document, the caller's own condition aside.
-    pub(crate) fn allows(&self, tables: Tables<'_>, id: i64) -> Result<bool, SearchError> {
-        if let Some(doc) = self.tail.doc(id) {
-            return Ok(doc.allowed);
-        }
-        let Some(part) = self.segments.iter().find(|part| (part.segment.first..=part.segment.last).contains(&id))
-        else {
-            return Ok(false);
-        };
-        let Some(allowed) = &part.allowed else { return Ok(true) };
-        let ids: Ids = tables.ids(&part.segment)?;
-        Ok(ids.doc(id, part.segment.docs).is_some_and(|doc| allowed.has(doc)))
     }
 }
 

@@ -96,10 +96,9 @@ pub(crate) fn ranked(
     }
     let order = best.finish();
     let mut out = Ranked { total, ..Ranked::default() };
-    let all = in_order(tables, source, query, scope, terms, &scores, &shares, &order)?;
+    let (all, without_words) = in_order(tables, source, query, scope, terms, &scores, &shares, &order)?;
     // Neighbours without a word of their own are hits too.
-    out.total = total.max(all.len() as u64)
-        + (all.len().saturating_sub(order.len())) as u64 * u64::from(total > all.len() as u64);
+    out.total = total + without_words;
     out.has_more = out.total > wanted as u64;
     if query.skipped() >= DEPTH_MAX || (wanted > DEPTH_MAX && out.has_more) {
         out.not_covered = format!("only the best {DEPTH_MAX} are put in order; name rarer words or a session");
@@ -274,7 +273,7 @@ fn usual_scores(weight: f32, norms: &[f32]) -> [[f32; 256]; 4] {
 
 fn score_tail(tail: &Tail, terms: &[Term], weights: &[f32], shares: &Shares, norms: &[f32]) -> Scores {
     let mut scores = Scores {
-        ids: Ids::List(tail.docs().map(|doc| doc.id).collect()),
+        ids: Ids::Plain(tail.docs().map(|doc| doc.id).collect()),
         docs: tail.len() as u32,
         own: vec![0.0; tail.len()],
         mask: vec![0; tail.len()],
@@ -351,7 +350,7 @@ fn in_order(
     scores: &[Scores],
     shares: &Shares,
     order: &[(f32, u32, u32)],
-) -> Result<Vec<Scored>, SearchError> {
+) -> Result<(Vec<Scored>, u64), SearchError> {
     let id_of = |&(_, place, doc): &(f32, u32, u32)| scores.get(place as usize).and_then(|part| part.ids.id(doc));
     let counting = terms.iter().filter(|term| term.counts).count();
     let width = if counting > 1 { WINDOW } else { WINDOW_OF_ONE };
@@ -365,7 +364,7 @@ fn in_order(
         for id in window.iter().take(WINDOW_SPREAD) {
             let beside = around.get(id).map(|ids| beside(*id, ids)).unwrap_or_default();
             for next in beside.into_iter().flatten() {
-                if !around.contains_key(&next) && scope.filter.allows(next) && scope.allows(tables, next)? {
+                if !around.contains_key(&next) && scope.filter.allows(next) && allows(tables, scope, scores, next)? {
                     around.insert(next, neighbours(source, next)?);
                     members.push(next);
                 }
@@ -373,9 +372,11 @@ fn in_order(
         }
     }
     let mut times = Times::default();
+    let mut without_words = 0;
     let mut placed = Vec::with_capacity(members.len());
     for id in members {
         let (own, mask) = look_up(scores, id);
+        without_words += u64::from(mask == 0);
         let mut near = 0.0_f32;
         let ids = around.get(&id).map_or(&[][..], Vec::as_slice);
         let split = ids.partition_point(|&other| other < id);
@@ -408,7 +409,7 @@ fn in_order(
         );
         placed.push(Scored { id, score: f64::from(own), why });
     }
-    Ok(placed)
+    Ok((placed, without_words))
 }
 
 /// Returns the documents around one, rising.
@@ -417,6 +418,25 @@ fn neighbours(source: &dyn Source, id: i64) -> Result<Vec<i64>, SearchError> {
     ids.retain(|&other| other != id);
     ids.sort_unstable();
     Ok(ids)
+}
+
+/// Returns whether the query's restrictions allow a document, the caller's own condition aside.
+fn allows(tables: Tables<'_>, scope: &Scope<'_>, scores: &[Scores], id: i64) -> Result<bool, SearchError> {
+    if let Some(doc) = scope.tail.doc(id) {
+        return Ok(doc.allowed);
+    }
+    let Some(part) = scope.segments.iter().find(|part| (part.segment.first..=part.segment.last).contains(&id)) else {
+        return Ok(false);
+    };
+    let Some(allowed) = &part.allowed else { return Ok(true) };
+    // Ids of segments with a word of the query are read already.
+    let number = part.segment.number;
+    let read = scores.iter().find(|scores| scores.segment.as_ref().is_some_and(|segment| segment.number == number));
+    let doc = match read {
+        Some(scores) => scores.ids.doc(id, part.segment.docs),
+        None => tables.ids(&part.segment)?.doc(id, part.segment.docs),
+    };
+    Ok(doc.is_some_and(|doc| allowed.has(doc)))
 }
 
 /// Returns the ids right before and right after one.

@@ -5,7 +5,7 @@
 //! their ids. Every segment holds a multiple of [`GROUP`] documents, so that blocks of merged segments fall together.
 
 use crate::api::SearchError;
-use crate::postings::{Entries, Entry, damaged, put, take, unzigzag, zigzag};
+use crate::postings::{Entries, Entry, damaged};
 use crate::tokens::KEY_BITS;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -28,7 +28,7 @@ pub(crate) enum Store {
 /// Columns of a segment, as keys of [`Store::Columns`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Column {
-    /// Ids as distances; absent where they follow each other.
+    /// Ids from the first on, in four bytes each, or eight; absent where they follow each other.
     Ids = 0,
     /// Lengths in words, a byte each, see [`length_byte`].
     Lengths = 1,
@@ -239,7 +239,11 @@ impl<'a> Tables<'a> {
             return Ok(Ids::Run(segment.first));
         }
         let bytes = self.column(segment.number, Column::Ids)?;
-        distances(&bytes, segment.docs).map(Ids::List).ok_or_else(|| damaged("the ids of a segment"))
+        let width = bytes.len() / (segment.docs as usize).max(1);
+        if !matches!(width, NARROW | WIDE) || bytes.len() != segment.docs as usize * width {
+            return Err(damaged("the ids of a segment"));
+        }
+        Ok(Ids::List { first: segment.first, width, bytes })
     }
 
     pub(crate) fn times(&self, segment: &Segment) -> Result<Times, SearchError> {
@@ -259,7 +263,7 @@ impl<'a> Tables<'a> {
     ) -> Result<(), SearchError> {
         let number = |column: Column| row_number(Store::Columns, segment.number, column as u64);
         if !segment.is_run() {
-            self.write_row(number(Column::Ids), &to_distances(ids.iter().copied()))?;
+            self.write_row(number(Column::Ids), &Ids::bytes_of(segment, ids))?;
         }
         self.write_row(number(Column::Lengths), lengths)?;
         self.write_row(number(Column::Times), &Times::bytes_of(segment.since_ms, times))
@@ -269,26 +273,6 @@ impl<'a> Tables<'a> {
 /// Returns a number for the database, which has no greater ones.
 pub(crate) fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn to_distances(numbers: impl Iterator<Item = i64>) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut before = 0_i64;
-    for number in numbers {
-        put(&mut out, zigzag(number.wrapping_sub(before)));
-        before = number;
-    }
-    out
-}
-
-fn distances(mut bytes: &[u8], count: u32) -> Option<Vec<i64>> {
-    let mut out = Vec::with_capacity((count as usize).min(bytes.len()));
-    let mut number = 0_i64;
-    while !bytes.is_empty() {
-        number = number.wrapping_add(unzigzag(take(&mut bytes)?));
-        out.push(number);
-    }
-    (out.len() == count as usize).then_some(out)
 }
 
 /// Bytes of a time within a segment: milliseconds of 34 years.
@@ -328,16 +312,34 @@ impl Times {
 pub(crate) enum Ids {
     /// They follow each other from this one.
     Run(i64),
-    /// They have gaps.
-    List(Vec<i64>),
+    /// They have gaps: distances to the first, of one width.
+    List { first: i64, width: usize, bytes: Vec<u8> },
+    /// Ids of the tail.
+    Plain(Vec<i64>),
 }
 
+/// Widths of an id within a segment.
+const NARROW: usize = 4;
+const WIDE: usize = 8;
+
 impl Ids {
+    fn bytes_of(segment: &Segment, ids: &[i64]) -> Vec<u8> {
+        let width = if u32::try_from(segment.last.abs_diff(segment.first)).is_ok() { NARROW } else { WIDE };
+        let distances = ids.iter().map(|id| id.abs_diff(segment.first).to_le_bytes());
+        distances.flat_map(|distance| distance.into_iter().take(width)).collect()
+    }
+
     /// Returns the id of a document of the segment.
     pub(crate) fn id(&self, doc: u32) -> Option<i64> {
         match self {
             Ids::Run(first) => first.checked_add(i64::from(doc)),
-            Ids::List(ids) => ids.get(doc as usize).copied(),
+            Ids::List { first, width, bytes } => {
+                let start = (doc as usize).checked_mul(*width)?;
+                let distance = bytes.get(start..start.checked_add(*width)?)?;
+                let distance = distance.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+                first.checked_add_unsigned(distance)
+            }
+            Ids::Plain(ids) => ids.get(doc as usize).copied(),
         }
     }
 
@@ -345,7 +347,15 @@ impl Ids {
     pub(crate) fn doc(&self, id: i64, docs: u32) -> Option<u32> {
         match self {
             Ids::Run(first) => id.checked_sub(*first).and_then(|doc| u32::try_from(doc).ok()).filter(|&doc| doc < docs),
-            Ids::List(ids) => ids.binary_search(&id).ok().map(|doc| doc as u32),
+            Ids::List { .. } => {
+                let (mut low, mut high) = (0, docs);
+                while low < high {
+                    let middle = low + (high - low) / 2;
+                    if self.id(middle)? < id { low = middle + 1 } else { high = middle }
+                }
+                (self.id(low) == Some(id)).then_some(low)
+            }
+            Ids::Plain(ids) => ids.binary_search(&id).ok().map(|doc| doc as u32),
         }
     }
 }

@@ -272,6 +272,28 @@ fn documents_out_of_order_are_refused() {
 }
 
 #[test]
+fn ids_may_have_gaps_of_any_size() {
+    for gap in [3_i64, 1 << 40] {
+        let mut memory = Memory::default();
+        for n in 0..600_i64 {
+            let text = format!("word{} shared text", n % 50);
+            memory.docs.push(Owned { session: n % 2, ..Owned::new(n * gap + n % 2 - 70, &text) });
+        }
+        let expected: Vec<i64> =
+            memory.docs.iter().filter(|doc| doc.text.contains("word7 ")).map(|doc| doc.id).collect();
+        let store = Store::new(memory, 592, 32);
+        for pattern in ["word7", "word7 [a-z]+ text"] {
+            let query = Query { sort: SearchSort::Oldest, sessions: Some(&[1]), ..Query::new(pattern) };
+            assert_eq!(store.ids(&query), expected, "{pattern}, gap {gap}");
+            let mut ranked = store.ids(&Query { sort: SearchSort::Relevance, ..query });
+            ranked.sort_unstable();
+            assert_eq!(ranked, expected, "{pattern}, gap {gap}");
+        }
+        assert_eq!(store.index.verify_deep(&store.conn, &store.memory).unwrap(), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn merged_segments_answer_like_the_tail() {
     let texts: Vec<String> =
         (0..9_000_u64).map(|n| format!("w{} v{} 数{} shared", n % 97, n * n % 31, n % 5)).collect();
