@@ -10,6 +10,7 @@ mod codex;
 mod command;
 mod example;
 mod settings;
+mod store;
 
 use serde_json::Value;
 

@@ -18,7 +18,7 @@ const FRESH_DOCS: usize = 4_096;
 const FRESH_BYTES: u64 = 4 << 20;
 /// Neighbouring segments of one size that are merged; each document is merged twice until its segment is full.
 const MERGE_COUNT: usize = 16;
-/// Documents of a full segment. A merge of this size takes the writer about 0.2 s.
+/// Documents of a full segment: bounds what one merge reads and writes, and so how long others wait to write.
 const FULL_DOCS: u32 = 65_536;
 /// Bytes of text from which on a segment counts as full.
 const FULL_BYTES: u64 = 64 << 20;
