@@ -17,8 +17,6 @@ const READERS_KEPT: usize = 4;
 const CHECKPOINT_PAGES: u32 = 4_000;
 /// Memory of a connection's page cache, in KiB (negative, as SQLite wants it).
 const CACHE_KIB: i64 = -16_384;
-/// The file's address range that readers map: reads of a large store then copy nothing.
-const MAP_BYTES: i64 = 1 << 30;
 
 /// The words of messages, and the words of summaries: apart, so that summaries never crowd messages out.
 pub(crate) const MESSAGES: Index = Index::new("message");
@@ -142,7 +140,7 @@ impl Store {
 
 /// Makes the file, if there is none, before SQLite opens it: one that SQLite has open is never touched by other means,
 /// since closing it would drop the locks of the whole process.
-fn make_private(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn make_private(path: &Path) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| StoreError::Open { path: path.to_owned(), why: error.to_string() };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(failed)?;
@@ -168,7 +166,8 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
     conn.pragma_update(None, "foreign_keys", true).map_err(&doing)?;
     conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(&doing)?;
     conn.pragma_update(None, "cache_size", CACHE_KIB).map_err(&doing)?;
-    conn.pragma_update(None, "mmap_size", MAP_BYTES).map_err(&doing)?;
+    // A mapped file that someone cuts short ends the process; a read of it gives an error.
+    conn.pragma_update(None, "mmap_size", 0).map_err(&doing)?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(conn)
 }
