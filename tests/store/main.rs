@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod crash;
+mod growth;
 mod mix;
+mod needles;
+mod shapes;
 mod state;
 mod two;
 mod worker;
