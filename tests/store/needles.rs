@@ -34,7 +34,6 @@ struct Language {
     things: [&'static str; 10],
     kinds: [&'static str; 4],
     join: &'static str,
-    /// Topic, kind and value come in for `T`, `K` and `V`.
     sentence: &'static str,
 }
 
@@ -46,28 +45,28 @@ const LANGUAGES: [Language; 4] = [
         ],
         kinds: ["path", "command", "limit", "decision"],
         join: " ",
-        sentence: "For the T project the K is V, and nothing else.",
+        sentence: "For the {topic} project the {kind} is {value}, and nothing else.",
     },
     Language {
         qualities: ["blaue", "stille", "alte", "schnelle", "kleine"],
         things: ["Brücke", "Mühle", "Werft", "Wolke", "Säge", "Glocke", "Küste", "Fähre", "Schmiede", "Wüste"],
         kinds: ["Pfad", "Befehl", "Grenzwert", "Beschluss"],
         join: " ",
-        sentence: "Für das Vorhaben T gilt als K ab heute V, sonst nichts.",
+        sentence: "Für das Vorhaben {topic} gilt als {kind} ab heute {value}, sonst nichts.",
     },
     Language {
         qualities: ["青色", "安静", "北方", "古老", "快速"],
         things: ["猎鹰", "港口", "灯笼", "果园", "铁砧", "冰川", "罗盘", "草地", "涡轮", "采石场"],
         kinds: ["路径", "命令", "上限", "决定"],
         join: "",
-        sentence: "关于T项目,K是V,没有别的。",
+        sentence: "关于{topic}项目,{kind}是{value},没有别的。",
     },
     Language {
         qualities: ["青い", "静かな", "北の", "古い", "速い"],
         things: ["ハヤブサ", "港町", "提灯", "果樹園", "金床", "氷河", "羅針盤", "草原", "タービン", "石切場"],
         kinds: ["パス", "コマンド", "上限値", "決定事項"],
         join: "",
-        sentence: "T計画では、KはVとします。",
+        sentence: "{topic}計画では、{kind}は{value}とします。",
     },
 ];
 
@@ -93,7 +92,8 @@ fn facts(rng: &mut Rng) -> Vec<Fact> {
                 _ => format!("variant-{drawn:x}"),
             };
             let kind = language.kinds[kind_nth];
-            let sentence = language.sentence.replacen('T', &topic, 1).replacen('K', kind, 1).replacen('V', &value, 1);
+            let sentence =
+                language.sentence.replace("{topic}", &topic).replace("{kind}", kind).replace("{value}", &value);
             Fact { question: format!("{topic} {kind}"), sentence, value }
         })
         .collect()
