@@ -154,7 +154,7 @@ fn restarts(history: &[String]) -> Vec<(&'static str, Vec<String>, usize)> {
 fn a_history_that_is_sent_again_after_a_restart_is_not_stored_again() {
     let mut history = vec!["{\"role\":\"system\",\"content\":\"You mend programs.\"}".to_owned()];
     for at in 0..10 {
-        let text = format!("part {at} of the work, {}", "with some words of its own ".repeat(60 + at));
+        let text = format!("part {at} of the work, {}", "with some words of its own ".repeat(200 + at));
         history.push(format!("{{\"role\":\"assistant\",\"content\":\"answer to {text}\"}}"));
         history.push(format!("{{\"role\":\"user\",\"content\":\"{text}\"}}"));
     }
