@@ -17,8 +17,8 @@ const SEED: &str = "PALIMPSEST_SEED";
 const KILLS_PER_STORE: u64 = 20;
 /// Lines of a worker before it is killed, at most: two for each step.
 const LINES_MAX: usize = 24;
-/// Most steps take less than this, so that a kill falls in the middle of one.
-const MOMENT_MICROS_MAX: usize = 6_000;
+/// A kill comes at most so many bits' worth of microseconds after the last line that was waited for; most steps take less.
+const MOMENT_BITS: usize = 15;
 /// SQLite checks the whole file after each so many kills.
 const DEEP_EVERY: u64 = 10;
 
@@ -44,7 +44,12 @@ fn whatever_a_process_is_killed_in_nothing_is_lost_and_nothing_is_half_there() {
             let lines = rng.below(LINES_MAX);
             let mut said: Vec<String> = std::iter::from_fn(|| worker.line()).take(lines).collect();
             assert_eq!(said.len(), lines, "seed {seed}: the worker ended by itself");
-            let moment = Instant::now() + Duration::from_micros(rng.below(MOMENT_MICROS_MAX) as u64);
+            // Most kills are to fall into a step, and not into what leads up to it.
+            if !rng.one_in(4) && said.last().is_none_or(|line| line == DONE) {
+                said.extend(worker.line());
+            }
+            // Each power of two is as likely, since some steps take a hundred times as long as others.
+            let moment = Instant::now() + Duration::from_micros(1 << rng.below(MOMENT_BITS));
             while Instant::now() < moment {
                 std::hint::spin_loop();
             }

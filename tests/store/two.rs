@@ -172,8 +172,8 @@ fn while_some_append_and_others_compact_and_read_nothing_is_lost_or_doubled() {
     let mut theirs = said.iter().map(|said| said.iter().copied().peekable()).collect::<Vec<_>>();
     assert_eq!(stored[..first.len()], first);
     for message in &stored[first.len()..] {
-        let whose = theirs.iter_mut().find(|said| said.peek() == Some(message));
-        assert!(whose.is_some_and(|said| said.next().is_some()), "a message of nobody's, or out of order");
+        let whose = theirs.iter_mut().position(|said| said.peek() == Some(message));
+        assert!(whose.is_some_and(|whose| theirs[whose].next().is_some()), "a message of nobody's, or out of order");
     }
     assert_eq!(store.verify(None, true).unwrap().problems, Vec::<String>::new());
     assert_eq!(store.views(key).unwrap().len() as u64, compactions);
