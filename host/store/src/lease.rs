@@ -5,7 +5,7 @@ use crate::store::{Store, now_ms};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
 
-/// How long a lease lasts unless it is renewed: longer than any summary should take. Hermes' figure.
+/// How long a lease lasts unless it is renewed or the store has another time set: longer than any summary should take. Hermes' figure.
 pub const LEASE: Duration = Duration::from_secs(300);
 
 /// The right to compact a session. Given back when dropped.
@@ -23,13 +23,13 @@ impl Store {
     /// # Errors
     /// [`StoreError::Leased`] while another holder has it.
     pub fn lease(&self, session: i64, holder: &str) -> Result<Lease, StoreError> {
-        let name = holder.to_owned();
-        let token = self.write("taking the lease", move |conn| take(conn, session, &name))?;
+        let (name, store) = (holder.to_owned(), self.clone());
+        let token = self.write("taking the lease", move |conn| take(conn, session, &name, store.lease_end_ms()))?;
         Ok(Lease { store: self.clone(), session, token, is_given_back: false })
     }
 }
 
-fn take(conn: &Connection, session: i64, holder: &str) -> Result<i64, StoreError> {
+fn take(conn: &Connection, session: i64, holder: &str, ends_ms: i64) -> Result<i64, StoreError> {
     let doing = while_doing("taking the lease");
     let now = now_ms();
     let held: Option<(String, i64, i64)> = conn
@@ -49,11 +49,10 @@ fn take(conn: &Connection, session: i64, holder: &str) -> Result<i64, StoreError
     }
     // The number rises with each holder: who held it before cannot write under it any more.
     let token = held.map_or(1, |(_, token, _)| token.saturating_add(1));
-    let expires = now.saturating_add(i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX));
     conn.execute(
         "INSERT INTO leases (session, holder, token, expires_ms) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (session) DO UPDATE SET holder = excluded.holder, token = excluded.token, expires_ms = excluded.expires_ms",
-        params![session, holder, token, expires],
+        params![session, holder, token, ends_ms],
     )
     .map_err(doing)?;
     Ok(token)
@@ -76,15 +75,15 @@ pub(crate) fn check(conn: &Connection, session: i64, token: i64) -> Result<(), S
 }
 
 impl Lease {
-    /// Makes the lease last for another [`LEASE`] from now.
+    /// Makes the lease last as long again from now as one that is taken now.
     ///
     /// # Errors
     /// [`StoreError::LeaseLost`] if it ran out and another holder took it.
     pub fn renew(&self) -> Result<(), StoreError> {
-        let (session, token) = (self.session, self.token);
+        let (session, token, store) = (self.session, self.token, self.store.clone());
         self.store.write("renewing the lease", move |conn| {
             check(conn, session, token)?;
-            let expires = now_ms().saturating_add(i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX));
+            let expires = store.lease_end_ms();
             conn.execute("UPDATE leases SET expires_ms = ?2 WHERE session = ?1", params![session, expires])
                 .map_err(while_doing("renewing the lease"))?;
             Ok(())

@@ -2,12 +2,14 @@
 
 use crate::bodies::Bodies;
 use crate::error::{BUSY_SECONDS, StoreError, while_doing};
+use crate::lease::LEASE;
 use crate::schema;
 use crate::writer::Writer;
 use engine_api::{Dialect, Message};
 use host_search::Index;
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -47,6 +49,8 @@ pub(crate) struct Inner {
     pub(crate) bodies: Bodies,
     /// None in a store that was opened only to read.
     writer: Option<Writer>,
+    /// How long a lease lasts, in milliseconds.
+    lease_ms: AtomicU64,
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -78,6 +82,7 @@ impl Store {
                 reader,
                 bodies,
                 writer: Some(writer),
+                lease_ms: lease_ms(),
                 idle: Mutex::default(),
             }),
         })
@@ -93,13 +98,23 @@ impl Store {
             return Err(StoreError::Open { path: path.to_owned(), why: "the file is empty".to_owned() });
         }
         let idle = Mutex::new(vec![conn]);
-        let inner = Inner { path: path.to_owned(), reader, bodies: Bodies::default(), writer: None, idle };
-        Ok(Store { inner: Arc::new(inner) })
+        let (path, bodies, lease_ms) = (path.to_owned(), Bodies::default(), lease_ms());
+        Ok(Store { inner: Arc::new(Inner { path, reader, bodies, writer: None, lease_ms, idle }) })
     }
 
     /// Returns the store's file.
     pub fn path(&self) -> &Path {
         &self.inner.path
+    }
+
+    /// Has leases that are taken or renewed from now on last this long, in place of [`LEASE`].
+    pub fn set_lease_time(&self, lasts: Duration) {
+        self.inner.lease_ms.store(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Returns when a lease that is taken now runs out, in milliseconds since 1970.
+    pub(crate) fn lease_end_ms(&self) -> i64 {
+        now_ms().saturating_add_unsigned(self.inner.lease_ms.load(Ordering::Relaxed))
     }
 
     /// Does something within one transaction, which is on disk when this returns.
@@ -136,6 +151,10 @@ impl Store {
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
         self.inner.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn lease_ms() -> AtomicU64 {
+    AtomicU64::new(u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Makes the file, if there is none, before SQLite opens it: one that SQLite has open is never touched by other means,

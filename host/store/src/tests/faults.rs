@@ -38,34 +38,139 @@ fn a_full_disk_is_told_and_changes_nothing() {
     let path = dir.path().join("s.db");
     let store = open(&path);
     let (key, _) = session(&store, "a", 10);
-    let pages: i64 =
-        store.read("test", |conn| Ok(conn.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap())).unwrap();
-    store
-        .write("test", move |conn| {
-            conn.query_row(&format!("PRAGMA max_page_count = {}", pages + 2), [], |_| Ok(())).unwrap();
-            Ok(())
-        })
-        .unwrap();
-    // Random letters, which cannot be made smaller.
-    let mut seed = 7u64;
-    let large: String = (0..200_000)
-        .map(|_| {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
-            char::from(b'a' + (seed >> 40) as u8 % 26)
-        })
-        .collect();
+    limit_pages(&store, pages(&store) + 2);
+    let large = noise(7, 200_000);
     let refused = store.append(key, [(&said("user", &large), None)]);
     assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
     assert_eq!(view(&store, key).len(), 10);
-    store
-        .write("test", |conn| {
-            conn.query_row("PRAGMA max_page_count = 1000000", [], |_| Ok(())).unwrap();
-            Ok(())
-        })
-        .unwrap();
+    limit_pages(&store, 1_000_000);
     store.append(key, [(&said("user", &large), None)]).unwrap();
     assert_eq!(view(&store, key).len(), 11);
     assert_sound(&store);
+}
+
+/// Lets the file grow to so many pages, for the connection that writes.
+fn limit_pages(store: &Store, pages: i64) {
+    let set = move |conn: &Connection| {
+        conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+        Ok(())
+    };
+    store.write("test", set).unwrap();
+}
+
+fn pages(store: &Store) -> i64 {
+    store.read("test", |conn| Ok(conn.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap())).unwrap()
+}
+
+/// Text that cannot be made smaller.
+fn noise(mut seed: u64, bytes: usize) -> String {
+    let mut letter = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(b'a' + (seed >> 40) as u8 % 26)
+    };
+    (0..bytes).map(|_| letter()).collect()
+}
+
+#[test]
+fn a_disk_that_fills_at_any_page_leaves_the_old_state_or_the_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir.path().join("s.db"));
+    let (key, _) = session(&store, "a", 20);
+    let (mut refused, mut stored) = (0, 0);
+    for round in 0..60u64 {
+        let before = (view(&store, key), store.counts().unwrap());
+        limit_pages(&store, pages(&store) + i64::try_from(round % 6).unwrap());
+        let did = match round % 3 {
+            0 => store.append(key, [(&said("user", &noise(round, 30_000)), None)]).map(|_| ()),
+            1 => {
+                // The summary is as large as a message, so that it needs pages.
+                let mut commit = summarise(&store, key, 6);
+                commit.nodes[0].text = noise(round, 30_000);
+                store.lease(key, "a test").and_then(|lease| store.commit(&lease, commit).map(|_| ()))
+            }
+            _ => store.undo(key).map(|_| ()),
+        };
+        match did {
+            Ok(()) => stored += 1,
+            Err(StoreError::Full(_)) => {
+                refused += 1;
+                assert_eq!((view(&store, key), store.counts().unwrap()), before, "round {round}");
+            }
+            Err(StoreError::NothingToUndo(_)) => {}
+            Err(other) => panic!("round {round}: {other}"),
+        }
+        assert_eq!(store.verify(None, round % 10 == 0).unwrap().problems, Vec::<String>::new(), "round {round}");
+    }
+    assert!(refused > 5 && stored > 5, "{refused} refused, {stored} stored");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_and_a_folder_that_cannot_be_written_are_told_and_what_is_there_is_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("kept");
+    let path = folder.join("s.db");
+    let (key, _) = session(&open(&path), "a", 4);
+    let set = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(&path, 0o400);
+    set(&folder, 0o500);
+    // Whoever may do anything is not kept from writing by this.
+    let is_kept_out = std::fs::File::create(folder.join("other")).is_err();
+    if is_kept_out {
+        let opened = Store::open(&path, Arc::new(Plain));
+        let refused = opened.and_then(|store| store.append(key, [(&said("user", "x"), None)]).map(|_| ()));
+        let told = matches!(&refused, Err(StoreError::ReadOnly(_) | StoreError::Open { .. }));
+        assert!(told, "{refused:?}");
+        let nothing = Store::open(&folder.join("new.db"), Arc::new(Plain));
+        assert!(matches!(nothing, Err(StoreError::Open { .. })));
+    }
+    set(&folder, 0o700);
+    set(&path, 0o600);
+    assert_eq!(view(&open(&path), key).len(), 4);
+}
+
+#[test]
+fn what_is_exported_of_a_damaged_file_is_what_was_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    let store = open(&path);
+    let mut said: Vec<String> = Vec::new();
+    for name in ["a", "b"] {
+        let (key, _) = session(&store, name, 150);
+        said.extend(view(&store, key));
+        compact(&store, key, 10);
+    }
+    drop(store);
+    tamper(&path, "PRAGMA wal_checkpoint(TRUNCATE);");
+    let whole = std::fs::read(&path).unwrap();
+    let mut saved = 0usize;
+    let count = whole.len() / 8_192;
+    for page in 1..count {
+        let copy = dir.path().join(format!("damaged-{page}.db"));
+        let mut bytes = whole.clone();
+        bytes[page * 8_192 + 100..page * 8_192 + 2_000].fill(0xA5);
+        std::fs::write(&copy, &bytes).unwrap();
+        let Ok(store) = Store::open(&copy, Arc::new(Plain)) else { continue };
+        let mut out = Vec::new();
+        if store.export(None, &mut out).is_err() {
+            continue;
+        }
+        let mut exported = 0;
+        for line in String::from_utf8(out).unwrap().lines() {
+            let line: Value = json::from_str(line).unwrap();
+            if line["type"] == "message" {
+                let raw = line["raw"].as_str().unwrap();
+                assert!(said.iter().any(|said| said == raw), "page {page}: nobody said {raw}");
+                exported += 1;
+            }
+        }
+        saved += usize::from(exported > 0);
+    }
+    // One damaged page must not cost the rest; the list of tables and that of sessions are all or nothing.
+    assert!(saved + 4 >= count, "{saved} of {} damaged files gave messages", count - 1);
 }
 
 #[test]
