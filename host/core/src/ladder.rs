@@ -13,11 +13,11 @@ use crate::shrink;
 use crate::validate::{self, Context};
 use crate::words;
 use engine_api::{CompactionPlan, Conversation, EngineError, Flags, PlanReport, Role};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A step of the ladder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rung {
     /// The configured engine's plan.
@@ -31,7 +31,7 @@ pub enum Rung {
 }
 
 /// What came of a rung.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// The rung.
     pub rung: Rung,

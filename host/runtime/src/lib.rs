@@ -6,6 +6,7 @@
 mod compaction;
 mod completions;
 mod events;
+mod fits;
 mod live;
 mod mend;
 mod pins;
@@ -15,6 +16,7 @@ mod services;
 mod stored;
 
 pub use events::{CompressEvent, Subscriber};
+pub use fits::Pins;
 pub use live::{Canceller, LiveSession, Options, RuntimeError};
 pub use mend::mend;
 pub use pins::PinRule;

@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use host_core::receipt::SummaryLine;
 
 fn run(first: u64, last: u64, what: What) -> Fate {
-    Fate { first: MessageId(first), last: MessageId(last), what }
+    Fate { first: MessageId(first), last: MessageId(last), messages: last - first + 1, what }
 }
 
 fn receipt() -> Receipt {
