@@ -1,8 +1,8 @@
 //! Times as people write and read them.
 
+use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
 
 /// Returns a time of the store in the reader's time zone, to the minute; empty where it is not known.
 pub(crate) fn shown(at_ms: i64) -> String {
@@ -40,7 +40,7 @@ fn ago(text: &str, now: Timestamp) -> Option<Timestamp> {
         'w' => count.checked_mul(60 * 24 * 7)?,
         _ => return None,
     };
-    now.checked_sub(0.minutes().try_minutes(minutes).ok()?).ok()
+    now.checked_sub(jiff::Span::new().try_minutes(minutes).ok()?).ok()
 }
 
 #[cfg(test)]

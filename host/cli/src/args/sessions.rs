@@ -1,7 +1,7 @@
 //! The command line of the store: sessions, pins and recall.
 
 use crate::args::{History, How, ToolCall, formats};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use engine_api::Role;
 use host_import::Format;
 use std::path::PathBuf;
@@ -214,7 +214,7 @@ pub(crate) struct CompactSessionArgs {
 
 /// Options of `sessions pin`: a message must fit all that is given.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = true, args = ["message", "regex", "role", "tool", "file"])]
+#[command(group(ArgGroup::new("what").required(true).multiple(true).args(["message", "regex", "role", "tool", "file"])))]
 pub(crate) struct PinArgs {
     /// The session
     #[arg(value_name = "S")]

@@ -193,6 +193,7 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
         source.push_str(&format!(", conversation {at} of {conversation_count}"));
     }
     source.push(')');
+    let prices = host_llm::Prices::load(&place.home);
     let beside = Beside {
         source,
         reported_tokens,
@@ -203,7 +204,7 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
         problems: &problems,
         problems_suppressed,
         written_to,
-        prices: Some(&host_llm::Prices::load(&place.home)),
+        prices: Some(&prices),
     };
     ui.note(&receipt::text(&receipt, &beside));
     if let (Target::Stdout, Some(text)) = (&target, &text) {

@@ -50,6 +50,7 @@ fn receipt() -> Receipt {
         notes: Vec::new(),
         floor: None,
         user_messages_not_quoted: 0,
+        survival: None,
         elapsed_ms: 1_234,
     }
 }

@@ -87,13 +87,14 @@ pub(crate) fn run(args: &CompactSessionArgs, place: &Place, ui: &Ui) -> Result<S
     };
     let is_window_assumed = how.context_length.or(place.config.model.context_length).is_none();
     let source = format!("session {}", session.name);
+    let prices = host_llm::Prices::load(&place.home);
     let beside = Beside {
         source,
         is_window_assumed,
         fallback_hint: &fallback_hint,
         log: &log,
         written_to,
-        prices: Some(&host_llm::Prices::load(&place.home)),
+        prices: Some(&prices),
         ..Beside::default()
     };
     ui.out(&receipt::text(&receipt, &beside))?;

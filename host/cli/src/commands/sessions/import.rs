@@ -216,7 +216,7 @@ fn name_of(file: &Path, at: usize) -> String {
     } else {
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let name = name.strip_suffix(".gz").unwrap_or(&name);
-        let stem = [".jsonl", ".json", ".md", ".txt", ".log"].iter().find_map(|ending| name.strip_suffix(ending));
+        let stem = [".jsonl", ".json", ".md", ".txt", ".log"].iter().find_map(|ending| name.strip_suffix(*ending));
         usable(stem.unwrap_or(name))
     };
     let stem = if stem.is_empty() { "conversation".to_owned() } else { stem };
@@ -243,13 +243,13 @@ fn is_same(store: &Store, row: &SessionRow, conversation: &Conversation) -> Resu
         return Ok(false);
     }
     let has: HashSet<String> =
-        conversation.document.messages.iter().map(|message| host_wire::identity(&message.raw).into()).collect();
+        conversation.document.messages.iter().map(|message| host_wire::identity(&message.raw)).collect();
     let (rows, _) = store.transcript(row.key, MessageId(0), COMPARED).map_err(shelf::failed)?;
     // Instructions are the same in all conversations of a client.
     let said: Vec<bool> = rows
         .iter()
         .filter(|(row, _)| row.role != Role::System)
-        .map(|(row, _)| has.contains::<str>(host_wire::identity(&row.raw).as_ref()))
+        .map(|(row, _)| has.contains(&host_wire::identity(&row.raw)))
         .collect();
     Ok(said.iter().all(|is_there| *is_there))
 }

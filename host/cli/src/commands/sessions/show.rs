@@ -44,8 +44,7 @@ pub(crate) fn run(args: &ShowArgs, place: &Place, ui: &Ui) -> Result<Status, Cli
     let (rows, total, has_more) = rows(&store, &session, args)?;
     if args.raw && !ui.is_json() {
         for (row, _) in &rows {
-            ui.document(&row.raw)?;
-            ui.document("\n")?;
+            ui.document(&format!("{}\n", row.raw))?;
         }
         return Ok(Status::Done);
     }
