@@ -2,10 +2,9 @@
 
 use crate::error::{StoreError, while_doing};
 use crate::load::{Row, RowState};
-use crate::sessions::{self, count};
 use crate::store::Store;
-use crate::{branches, nodes, views};
-use engine_api::{MessageId, NodeId};
+use crate::{branches, views};
+use engine_api::MessageId;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -117,29 +116,6 @@ impl Store {
             let live = branches::read(conn, session, branch)?.view;
             let sql = "SELECT max(id) FROM views WHERE session = ?1 AND branch = ?2 AND previous IS ?3 AND id > coalesce(?3, 0)";
             conn.query_row(sql, params![session, branch, live], |row| row.get(0)).map_err(&doing)
-        })
-    }
-
-    /// Reads a summary of a session.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn summary(&self, session: i64, node: NodeId) -> Result<Option<crate::NodeRow>, StoreError> {
-        self.read("reading a summary", |conn| nodes::one(conn, &self.inner.bodies, session, node))
-    }
-
-    /// Returns the session that a message was said in.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn session_of(&self, message: MessageId) -> Result<Option<crate::SessionRow>, StoreError> {
-        let doing = while_doing("reading a message");
-        self.read("reading a message", |conn| {
-            let key: Option<i64> = conn
-                .query_row("SELECT session FROM messages WHERE id = ?1", [count(message.0)], |row| row.get(0))
-                .optional()
-                .map_err(&doing)?;
-            key.map(|key| sessions::by_key(conn, key)).transpose()
         })
     }
 
