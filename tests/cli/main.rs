@@ -6,6 +6,7 @@ mod bad_input;
 mod compact;
 mod engines;
 mod local_model;
+mod sessions;
 
 use serde_json::Value;
 use std::path::PathBuf;

@@ -1,5 +1,11 @@
 //! The command line: every command and option, as clap reads them and as the reference page shows them.
 
+mod sessions;
+
+pub(crate) use sessions::{
+    CompactSessionArgs, ExportArgs, ImportArgs, Kind, ListArgs, PinArgs, RecallArgs, SessionsCommand, ShowArgs, Sort,
+};
+
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use host_import::Format;
@@ -65,6 +71,11 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     /// Compact a conversation and say what became of every message
     Compact(CompactArgs),
+    /// Keep sessions in the store: import, look, compact, undo, pin
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Search a session, what it comes from, or all sessions
+    Recall(RecallArgs),
     /// List, check, install and choose context engines
     #[command(subcommand)]
     Engines(EnginesCommand),
@@ -121,6 +132,32 @@ pub(crate) enum History {
 pub(crate) struct CompactArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) how: How,
+    /// Print the receipt only and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Write the result in this wire dialect [default: the one it is read in]
+    #[arg(long, value_name = "DIALECT", value_enum)]
+    pub(crate) to: Option<DialectName>,
+    /// Write the conversation to this file, as a whole or not at all
+    #[arg(long, short, value_name = "OUT", conflicts_with_all = ["dry_run", "in_place"])]
+    pub(crate) output: Option<PathBuf>,
+    /// Write the conversation over FILE, whose original is kept as FILE.orig; refused unless FILE is one plain request
+    /// body or message list
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) in_place: bool,
+    /// Call a tool of the engine on the result, and print its reply; may be given several times
+    #[arg(long, value_name = "TOOL=JSON", value_parser = ToolCall::parse)]
+    pub(crate) call: Vec<ToolCall>,
+    /// What a person wrote after Hermes' /compress: a focus, `here [N]`, `up to here [N]`, `--keep N`, `--preview`
+    #[arg(last = true, value_name = "WORDS")]
+    pub(crate) words: Vec<String>,
+}
+
+/// How a conversation is compacted.
+#[derive(Debug, Args)]
+pub(crate) struct How {
     /// Use this engine [default: context.engine]
     #[arg(long, value_name = "E")]
     pub(crate) engine: Option<String>,
@@ -148,28 +185,9 @@ pub(crate) struct CompactArgs {
     /// Compact whatever the token count says
     #[arg(long)]
     pub(crate) force: bool,
-    /// Print the receipt only and write nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Write the result in this wire dialect [default: the one it is read in]
-    #[arg(long, value_name = "DIALECT", value_enum)]
-    pub(crate) to: Option<DialectName>,
-    /// Write the conversation to this file, as a whole or not at all
-    #[arg(long, short, value_name = "OUT", conflicts_with_all = ["dry_run", "in_place"])]
-    pub(crate) output: Option<PathBuf>,
-    /// Write the conversation over FILE, whose original is kept as FILE.orig; refused unless FILE is one plain request
-    /// body or message list
-    #[arg(long, conflicts_with = "dry_run")]
-    pub(crate) in_place: bool,
-    /// Call a tool of the engine on the result, and print its reply; may be given several times
-    #[arg(long, value_name = "TOOL=JSON", value_parser = ToolCall::parse)]
-    pub(crate) call: Vec<ToolCall>,
     /// Estimate tokens in place of counting them
     #[arg(long)]
     pub(crate) estimate: bool,
-    /// What a person wrote after Hermes' /compress: a focus, `here [N]`, `up to here [N]`, `--keep N`, `--preview`
-    #[arg(last = true, value_name = "WORDS")]
-    pub(crate) words: Vec<String>,
 }
 
 /// A wire dialect to write.
@@ -191,7 +209,7 @@ pub(crate) struct ToolCall {
 }
 
 impl ToolCall {
-    fn parse(text: &str) -> Result<ToolCall, String> {
+    pub(crate) fn parse(text: &str) -> Result<ToolCall, String> {
         let (tool, arguments) = text.split_once('=').unwrap_or((text, "{}"));
         if tool.is_empty() {
             return Err("name the tool, as in lcm_grep={\"query\":\"x\"}".to_owned());
@@ -315,7 +333,7 @@ const FORMAT_ALIASES: [(&str, &str); 6] = [
     ("mini-swe", "mini-swe-agent"),
 ];
 
-fn formats() -> impl TypedValueParser<Value = Format> {
+pub(crate) fn formats() -> impl TypedValueParser<Value = Format> {
     let values = Format::ALL.iter().map(|format| {
         let aliases = FORMAT_ALIASES.iter().filter(|(_, name)| *name == format.as_str()).map(|(alias, _)| *alias);
         PossibleValue::new(format.as_str()).help(format.known_by()).aliases(aliases)

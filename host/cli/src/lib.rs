@@ -11,6 +11,9 @@ mod output;
 mod place;
 mod receipt;
 mod safe;
+mod shelf;
+mod time;
+mod told;
 mod ui;
 mod words;
 
@@ -107,6 +110,19 @@ mod tests {
             "palimpsest config set compression.threshold 60%",
             "palimpsest config explain --model m --context-length 200000",
             "palimpsest tokens f --model gpt-5",
+            "palimpsest sessions import a.jsonl b.json --from codex",
+            "palimpsest sessions list text --limit 3 --offset 2 --json",
+            "palimpsest sessions show s --all --raw --after 3 --limit 2",
+            "palimpsest sessions export s --jsonl -o out",
+            "palimpsest sessions export --all",
+            "palimpsest sessions verify --deep",
+            "palimpsest sessions compact s --force --offline --keep 3 -- here 2",
+            "palimpsest sessions diff s 2",
+            "palimpsest sessions undo s --to 4",
+            "palimpsest sessions gc --dry-run --keep 3",
+            "palimpsest sessions pin s --regex never --role user",
+            "palimpsest recall s words --role tool --tool bash --since 3d --sort newest --kind messages",
+            "palimpsest recall s --message 3 --raw",
             "palimpsest engine-runner probe lib.so",
             "palimpsest completions bash",
         ] {
@@ -127,6 +143,15 @@ mod tests {
             "palimpsest compact f --call x={",
             "palimpsest compact f --call ={}",
             "palimpsest engines use",
+            "palimpsest sessions import",
+            "palimpsest sessions export",
+            "palimpsest sessions export s --all",
+            "palimpsest sessions pin s",
+            "palimpsest sessions diff s 0",
+            "palimpsest recall s",
+            "palimpsest recall s words --message 3",
+            "palimpsest recall s words --since yesterday",
+            "palimpsest recall s words --regex --phrase",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }

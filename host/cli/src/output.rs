@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Tells whether two paths lead to the same file.
@@ -32,10 +32,18 @@ pub(crate) fn check(path: &Path) -> Result<(), CliError> {
 ///
 /// The mode of an existing file is kept and a link is followed. Devices and pipes are written to directly.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    write_text(path, text).map_err(|error| CliError::io("write", path, &error))
+    write_with(path, &mut |file| file.write_all(text.as_bytes()))
 }
 
-fn write_text(path: &Path, text: &str) -> io::Result<()> {
+/// Writes a file as a whole from what fills it; if that fails, the file is as it was.
+pub(crate) fn write_with(
+    path: &Path,
+    fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
+) -> Result<(), CliError> {
+    write_whole(path, fill).map_err(|error| CliError::io("write", path, &error))
+}
+
+fn write_whole(path: &Path, fill: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()> {
     let target = match fs::canonicalize(path) {
         Ok(target) => target,
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
@@ -44,14 +52,14 @@ fn write_text(path: &Path, text: &str) -> io::Result<()> {
     let old = fs::metadata(&target).ok();
     if old.as_ref().is_some_and(|about| !about.is_file()) {
         // Renaming over a device would replace the device.
-        return OpenOptions::new().write(true).open(&target)?.write_all(text.as_bytes());
+        return fill(&mut OpenOptions::new().write(true).open(&target)?);
     }
     let mut builder = tempfile::Builder::new();
     builder.prefix(".palimpsest-").suffix(".tmp");
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(folder_of(&target))?;
-    file.write_all(text.as_bytes())?;
+    fill(&mut file)?;
     if let Some(old) = old {
         file.as_file().set_permissions(old.permissions())?;
     }

@@ -6,7 +6,9 @@ use crate::words::{change, counted, grouped, table};
 use engine_api::Basis;
 use host_core::receipt::{Fate, Receipt, What};
 use host_core::summariser::Call;
+use host_core::survival::{Kept, Survival};
 use host_import::{Problem, Severity};
+use host_llm::Prices;
 
 /// Runs of messages that the text shows; the JSON document has them all.
 const RUNS_SHOWN_MAX: usize = 40;
@@ -38,6 +40,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) problems_suppressed: u64,
     /// Where the conversation went.
     pub(crate) written_to: String,
+    /// Prices by which calls are costed.
+    pub(crate) prices: Option<&'a Prices>,
 }
 
 /// Renders the receipt.
@@ -66,7 +70,13 @@ pub(crate) fn text(receipt: &Receipt, beside: &Beside<'_>) -> String {
         page.fact("summaries by", &safe::line(&receipt.summariser));
     }
     for call in &receipt.calls {
-        page.fact("model call", &model_call(call));
+        page.fact("model call", &model_call(call, beside.prices));
+    }
+    if let Some(cost) = beside.prices.and_then(|prices| cost(receipt, prices)).filter(|_| receipt.calls.len() > 1) {
+        page.fact("cost", &dollars(cost));
+    }
+    if let Some(survival) = &receipt.survival {
+        page.fact("survival", &survived(survival));
     }
     if !beside.written_to.is_empty() {
         page.fact("written to", &beside.written_to);
@@ -141,14 +151,53 @@ fn tokens(receipt: &Receipt) -> String {
     )
 }
 
-fn model_call(call: &Call) -> String {
+/// Returns what a request to a model cost in US dollars, where the model's price and its tokens are known.
+fn cost_of(call: &Call, prices: &Prices) -> Option<f64> {
+    if call.prompt_tokens == 0 && call.completion_tokens == 0 {
+        return None;
+    }
+    let price = prices.find(&call.model)?.at(call.prompt_tokens);
+    let millions = |tokens: u64| tokens as f64 / 1_000_000.0;
+    Some(millions(call.prompt_tokens) * price.input + millions(call.completion_tokens) * price.output)
+}
+
+/// Returns what a compaction's requests cost in US dollars; none if one is not known or there were none.
+pub(crate) fn cost(receipt: &Receipt, prices: &Prices) -> Option<f64> {
+    let answered = receipt.calls.iter().filter(|call| call.prompt_tokens > 0 || call.completion_tokens > 0);
+    let costs: Option<Vec<f64>> = answered.map(|call| cost_of(call, prices)).collect();
+    costs.filter(|costs| !costs.is_empty()).map(|costs| costs.iter().sum())
+}
+
+/// Returns an amount as people read it; cached tokens cost less, so it is an upper bound.
+pub(crate) fn dollars(amount: f64) -> String {
+    format!("at most ${amount:.4}")
+}
+
+/// Says how many of the names that went out of sight still stand in the context.
+fn survived(survival: &Survival) -> String {
+    let Survival { paths, commands, numbers, identifiers } = survival;
+    let shown = [("paths", paths), ("commands", commands), ("numbers", numbers), ("identifiers", identifiers)];
+    let shown: Vec<String> = shown
+        .into_iter()
+        .filter(|(_, Kept { of, .. })| *of > 0)
+        .map(|(name, Kept { kept, of })| format!("{name} {} of {}", grouped(*kept), grouped(*of)))
+        .collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    format!("{} that went out of sight stand in the context word for word", shown.join(", "))
+}
+
+fn model_call(call: &Call, prices: Option<&Prices>) -> String {
     let seconds = call.elapsed_ms as f64 / 1000.0;
     let tokens = match (call.prompt_tokens, call.completion_tokens) {
         (0, 0) => String::new(),
         (read, written) => format!(", {} tokens read and {} written", grouped(read), grouped(written)),
     };
+    let cost = prices.and_then(|prices| cost_of(call, prices)).map(|cost| format!(", {}", dollars(cost)));
+    let cost = cost.unwrap_or_default();
     format!(
-        "{} at {}: {} in {seconds:.1} s{tokens}",
+        "{} at {}: {} in {seconds:.1} s{tokens}{cost}",
         safe::line(&call.model),
         safe::line(&call.endpoint),
         safe::line(&call.outcome)
@@ -178,8 +227,8 @@ fn messages(receipt: &Receipt) -> String {
     for fate in &receipt.fates {
         let word = fate.what.as_str();
         match counts.iter_mut().find(|(known, _)| *known == word) {
-            Some((_, count)) => *count += length(fate),
-            None => counts.push((word, length(fate))),
+            Some((_, count)) => *count += fate.messages,
+            None => counts.push((word, fate.messages)),
         }
     }
     let counts: Vec<String> = counts.into_iter().map(|(word, count)| format!("{word} {}", grouped(count))).collect();
@@ -188,11 +237,6 @@ fn messages(receipt: &Receipt) -> String {
         return grouped(before);
     }
     format!("{} → {}: {}", grouped(before), grouped(after), counts.join(", "))
-}
-
-/// Messages of a run; ids of a view that was just read have no gaps.
-fn length(fate: &Fate) -> u64 {
-    fate.last.0.saturating_sub(fate.first.0).saturating_add(1)
 }
 
 #[derive(Default)]
@@ -228,7 +272,7 @@ impl Page {
                 What::Summarised { node } => format!("summarised into node {}", node.0),
                 What::Dropped { reason } => format!("dropped: {}", safe::line(reason)),
             };
-            vec![range, grouped(length(fate)), what]
+            vec![range, grouped(fate.messages), what]
         });
         let text = table(&["MESSAGES", "COUNT", "WHAT BECAME OF THEM"], shown.collect(), &[1], 2);
         self.out.push_str(&text);

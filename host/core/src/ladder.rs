@@ -14,11 +14,11 @@ use crate::shrink;
 use crate::validate::{self, Context};
 use crate::words;
 use engine_api::{CompactionPlan, Conversation, EngineError, Flags, PlanReport, Role};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A step of the ladder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rung {
     /// A plan that the configured engine made ahead of need.
@@ -34,7 +34,7 @@ pub enum Rung {
 }
 
 /// What came of a rung.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// The rung.
     pub rung: Rung,

@@ -24,6 +24,7 @@ mod scribe;
 mod session;
 pub mod shrink;
 pub mod summariser;
+pub mod survival;
 pub mod validate;
 pub mod words;
 
@@ -34,4 +35,5 @@ pub use pressure::Pressure;
 pub use receipt::{Fate, Receipt};
 pub use scribe::{PartChange, Scribe};
 pub use session::{Node, Session};
+pub use survival::Survival;
 pub use validate::Context;

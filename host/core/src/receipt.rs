@@ -4,24 +4,28 @@ use crate::draft::{Entry, Origin, Outcome, Written};
 use crate::ladder::{Attempt, Rung};
 use crate::session::Session;
 use crate::summariser::Call;
+use crate::survival::Survival;
 use crate::validate::Context;
 use engine_api::{Basis, MessageId, NodeId, Trigger};
-use serde::Serialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What became of a run of neighbouring messages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fate {
     /// The first message of the run.
     pub first: MessageId,
     /// The last message of the run.
     pub last: MessageId,
+    /// Messages in the run: the ids of a stored session have gaps.
+    pub messages: u64,
     /// What became of them.
     #[serde(flatten)]
     pub what: What,
 }
 
 /// What became of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fate", rename_all = "snake_case")]
 pub enum What {
     /// It is in the context, byte for byte.
@@ -56,7 +60,7 @@ impl What {
 }
 
 /// A summary that was made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SummaryLine {
     /// Its node.
     pub node: NodeId,
@@ -68,16 +72,29 @@ pub struct SummaryLine {
     pub tokens: u64,
 }
 
+/// A word that is known when the program is built.
+type Word = &'static str;
+
+/// Reads what was done; a receipt in a store may come from another version.
+fn action<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "compacted" => Ok("compacted"),
+        "unchanged" => Ok("unchanged"),
+        other => Err(D::Error::custom(format!("{other:?} is no action of a receipt"))),
+    }
+}
+
 /// The receipt.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Receipt {
     /// The session.
     pub session: String,
     /// The session that goes on in its place, after a rotation.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_after: Option<String>,
     /// `compacted`, or `unchanged`.
-    pub action: &'static str,
+    #[serde(deserialize_with = "action")]
+    pub action: Word,
     /// The engine that the settings name.
     pub engine_wanted: String,
     /// The engine whose plan is in use; `host` for the host's own last steps; empty if nothing changed.
@@ -136,6 +153,9 @@ pub struct Receipt {
     pub floor: Option<String>,
     /// User messages that are neither in the context nor quoted in it.
     pub user_messages_not_quoted: usize,
+    /// What of the names in the messages that went out of sight still stands in the context, word for word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survival: Option<Survival>,
     /// Wall time, in milliseconds.
     pub elapsed_ms: u64,
 }
@@ -165,8 +185,8 @@ pub fn fates(session: &Session, context: &Context) -> Vec<Fate> {
             Outcome::Present => What::Dropped { reason: "left out by the host".to_owned() },
         });
         match fates.last_mut() {
-            Some(fate) if fate.what == what => fate.last = message.id,
-            _ => fates.push(Fate { first: message.id, last: message.id, what }),
+            Some(fate) if fate.what == what => (fate.last, fate.messages) = (message.id, fate.messages + 1),
+            _ => fates.push(Fate { first: message.id, last: message.id, messages: 1, what }),
         }
     }
     fates

@@ -1,7 +1,7 @@
 //! Who answers the completions that engines ask for, seen from where no network is known.
 
 use engine_api::{Completion, CompletionModel, CompletionRequest, Dialect, EngineError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// Requests to a model that one compaction may cause in all, failed ones included. A summary that had to be made in
@@ -77,7 +77,7 @@ pub struct Ask<'a> {
 }
 
 /// One request to a model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// The model.
     pub model: String,

@@ -14,6 +14,7 @@ use host_core::outgoing::outgoing_count;
 use host_core::policy::{Cause, Decision, Situation, decide};
 use host_core::receipt::{self, Receipt};
 use host_core::summariser::{REQUESTS_MAX, Route, Sizes};
+use host_core::survival;
 use host_registry::{BUILTIN_NAME, GuardedSession};
 use host_store::{Lease, StoreError};
 use std::sync::atomic::AtomicBool;
@@ -266,6 +267,7 @@ impl LiveSession {
             receipt.action = "compacted";
             receipt.fates = receipt::fates(&self.session, &context);
             receipt.summaries = receipt::summaries(&self.session, &context);
+            receipt.survival = Some(survival::survival(&self.session, &context));
             receipt.repairs = context.repairs().to_vec();
             receipt.tokens_after = context.tokens();
             receipt.engine_used = match descent.rung {
@@ -325,6 +327,7 @@ impl LiveSession {
         receipt.action = unchanged.action;
         receipt.fates = unchanged.fates;
         receipt.summaries.clear();
+        receipt.survival = None;
         receipt.repairs.clear();
         receipt.engine_used.clear();
         receipt.tokens_after = receipt.tokens_before;
@@ -350,6 +353,7 @@ impl LiveSession {
         let every = receipt::Fate {
             first: self.session.view.first().map(|message| message.id).unwrap_or_default(),
             last: self.session.view.last().map(|message| message.id).unwrap_or_default(),
+            messages: self.session.view.len() as u64,
             what: receipt::What::Kept,
         };
         Receipt {
@@ -385,6 +389,7 @@ impl LiveSession {
             notes: Vec::new(),
             floor: None,
             user_messages_not_quoted: 0,
+            survival: None,
             elapsed_ms: 0,
         }
     }

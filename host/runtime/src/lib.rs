@@ -7,6 +7,7 @@ mod adopt;
 mod compaction;
 mod completions;
 mod events;
+mod fits;
 mod live;
 mod mend;
 mod pins;
@@ -19,6 +20,7 @@ mod stored;
 
 pub use adopt::{Adopted, adopt};
 pub use events::{CompressEvent, Subscriber};
+pub use fits::Pins;
 pub use live::{Canceller, LiveSession, Options, RuntimeError};
 pub use mend::mend;
 pub use pins::PinRule;

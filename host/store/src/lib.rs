@@ -10,6 +10,7 @@ mod append;
 mod backup;
 mod bodies;
 mod branches;
+mod browse;
 mod commit;
 mod error;
 mod export;
@@ -30,6 +31,7 @@ mod writer;
 
 pub use align::{Alignment, Change};
 pub use append::searchable;
+pub use browse::{FileFacts, Sides};
 pub use commit::{Commit, Committed, Item, NewNode};
 pub use error::StoreError;
 pub use export::Carried;

@@ -70,13 +70,13 @@ struct Conversion<'a> {
 
 /// What a tool of the engine answered.
 #[derive(Serialize)]
-struct Reply {
+pub(crate) struct Reply {
     tool: String,
     arguments: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     reply: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<CliError>,
+    pub(crate) error: Option<CliError>,
 }
 
 pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status, CliError> {
@@ -94,26 +94,26 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
     let host_import::Conversation { id, title, document, reported_tokens, .. } = conversation;
     let reported_tokens = reported_tokens.filter(|_| is_reported_for(args, &document));
     let (dialect, written_as) = (document.dialect(), args.to.map_or(document.dialect(), dialect_of));
-    let is_context_length_assumed = args.context_length.or(place.config.model.context_length).is_none();
+    let is_context_length_assumed = args.how.context_length.or(place.config.model.context_length).is_none();
     let options = Options {
         session_id: if id.is_empty() { name.clone() } else { id.clone() },
-        engine: args.engine.clone(),
-        model: args.model.clone(),
-        context_length: args.context_length,
+        engine: args.how.engine.clone(),
+        model: args.how.model.clone(),
+        context_length: args.how.context_length,
         // Words after `--` are a person's /compress.
-        force: args.force || !args.words.is_empty(),
-        focus: args.focus.clone().unwrap_or(manual.focus),
-        keep_exchanges: args.keep.or(manual.keep_exchanges).unwrap_or(0),
-        memory_context: args.memory.as_deref().map(memory).transpose()?.unwrap_or_default(),
-        idle_seconds: args.idle,
+        force: args.how.force || !args.words.is_empty(),
+        focus: args.how.focus.clone().unwrap_or(manual.focus),
+        keep_exchanges: args.how.keep.or(manual.keep_exchanges).unwrap_or(0),
+        memory_context: args.how.memory.as_deref().map(memory).transpose()?.unwrap_or_default(),
+        idle_seconds: args.how.idle,
         reported_tokens,
-        estimate: args.estimate,
+        estimate: args.how.estimate,
         ..Options::default()
     };
     let registry = place.registry();
     let mut live = LiveSession::open(document, place.config.clone(), &registry, &place.home, options)
         .map_err(|error| CliError::internal("the session could not be opened").because(&error))?;
-    if !args.offline {
+    if !args.how.offline {
         let env = |name: &str| std::env::var(name).ok();
         let client = host_llm::Client::new(&place.config, &place.home, &env);
         if let Some(problem) = &client.prices().problem {
@@ -193,6 +193,7 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
         source.push_str(&format!(", conversation {at} of {conversation_count}"));
     }
     source.push(')');
+    let prices = host_llm::Prices::load(&place.home);
     let beside = Beside {
         source,
         reported_tokens,
@@ -203,13 +204,14 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
         problems: &problems,
         problems_suppressed,
         written_to,
+        prices: Some(&prices),
     };
     ui.note(&receipt::text(&receipt, &beside));
     if let (Target::Stdout, Some(text)) = (&target, &text) {
         ui.document(text)?;
     }
     for reply in &replies {
-        print_reply(reply, &target, ui)?;
+        print_reply(reply, target == Target::Stdout, ui)?;
     }
     Ok(status)
 }
@@ -218,7 +220,7 @@ pub(crate) fn run(args: &CompactArgs, global: &Global, ui: &Ui) -> Result<Status
 const MEMORY_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Reads the client's memory.
-fn memory(path: &Path) -> Result<String, CliError> {
+pub(crate) fn memory(path: &Path) -> Result<String, CliError> {
     let file = std::fs::File::open(path).map_err(|error| CliError::io("read", path, &error))?;
     let mut bytes = Vec::new();
     file.take(MEMORY_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| CliError::io("read", path, &error))?;
@@ -285,7 +287,7 @@ fn check_in_place(path: &Path, document: &Document) -> Result<(), CliError> {
 
 /// Tells whether what the provider reported is of this conversation for this model.
 fn is_reported_for(args: &CompactArgs, document: &Document) -> bool {
-    let is_same_model = args.model.is_none() || args.model == document.model();
+    let is_same_model = args.how.model.is_none() || args.how.model == document.model();
     args.input.history == History::Live && is_same_model
 }
 
@@ -297,7 +299,7 @@ fn dialect_of(name: DialectName) -> Dialect {
     }
 }
 
-fn answer(live: &mut LiveSession, call: &ToolCall) -> Reply {
+pub(crate) fn answer(live: &mut LiveSession, call: &ToolCall) -> Reply {
     let answered = live.call_tool(&call.tool, &call.arguments);
     let (reply, error) = match answered {
         Ok(reply) => (Some(reply), None),
@@ -337,13 +339,13 @@ fn convert(text: Option<String>, from: Dialect, to: Dialect) -> Result<(Option<S
 }
 
 /// Prints a reply beside the conversation if that is what standard output holds.
-fn print_reply(reply: &Reply, target: &Target, ui: &Ui) -> Result<(), CliError> {
+pub(crate) fn print_reply(reply: &Reply, is_beside: bool, ui: &Ui) -> Result<(), CliError> {
     if let Some(error) = &reply.error {
         ui.error(error);
     }
     let Some(text) = &reply.reply else { return Ok(()) };
     ui.note(&bold(&format!("Reply of {}", safe::line(&reply.tool))));
-    if *target == Target::Stdout {
+    if is_beside {
         ui.note(&safe::block(text));
         return Ok(());
     }

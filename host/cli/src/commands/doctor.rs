@@ -1,12 +1,14 @@
-//! `doctor`: checks settings, engines, folders and tokenizer, and says what to do about each fault.
+//! `doctor`: checks settings, engines, folders, store and tokenizer, and says what to do about each fault.
 
 use crate::args::Global;
 use crate::check::{Check, tally};
 use crate::commands::Status;
 use crate::error::CliError;
 use crate::place::Place;
+use crate::shelf::{self, Proof, with_ending};
+use crate::time;
 use crate::ui::{Ui, bold};
-use crate::words::counted;
+use crate::words::{bytes, counted};
 use host_config::Severity;
 use host_registry::{Registry, State, TRUST_FILE, TrustFile};
 use host_tokens::{Basis, Counter};
@@ -34,6 +36,7 @@ pub(crate) fn run(global: &Global, ui: &Ui) -> Result<Status, CliError> {
         Section { name: "Config", checks: config(&place) },
         Section { name: "Engines", checks: engines(&place, &registry) },
         Section { name: "Home", checks: home(&place) },
+        Section { name: "Store", checks: store(&place) },
         Section { name: "Tokenizer", checks: tokenizer(&place) },
     ];
     let (bad, odd) = tally(sections.iter().flat_map(|section| &section.checks));
@@ -85,6 +88,19 @@ fn config(place: &Place) -> Vec<Check> {
         let rest = counted((place.diagnostics.len() - REMARKS_MAX) as u64, "more remark");
         checks.push(Check::odd(rest, "", "`palimpsest config validate` shows all"));
     }
+    if let Some(problem) = host_llm::Prices::load(&place.home).problem {
+        let fix = "mend the file or move it away; until then the prices that came with the program hold";
+        checks.push(Check::odd("the file of prices is damaged", problem, fix));
+    }
+    let (hooks, problems) = host_hooks::read(&place.config.hooks.session_compress);
+    for problem in problems {
+        checks.push(Check::odd(
+            "a hook of session:compress is not as it should be",
+            problem,
+            "mend its entry in the settings",
+        ));
+    }
+    checks.extend(hooks.iter().map(|hook| Check::good(format!("session:compress is told to {}", hook.name()))));
     checks
 }
 
@@ -138,6 +154,58 @@ fn home(place: &Place) -> Vec<Check> {
         });
     }
     checks
+}
+
+/// Checks that the store can be read, and says how large it is and when it was last proved.
+fn store(place: &Place) -> Vec<Check> {
+    let path = shelf::path(place);
+    if !shelf::is_there(place) {
+        let what = format!("{} is not there yet; it is made when a session is imported", path.display());
+        return vec![Check::good(what)];
+    }
+    let opened = shelf::open_to_read(place);
+    let looked = opened
+        .and_then(|store| Ok((store.file_facts().map_err(shelf::failed)?, store.counts().map_err(shelf::failed)?)));
+    let (facts, counts) = match looked {
+        Ok(looked) => looked,
+        Err(error) => {
+            let fix = error
+                .hint
+                .unwrap_or_else(|| "`palimpsest sessions export --all -o FILE` saves what can be read".to_owned());
+            return vec![Check::bad(format!("the store {} cannot be used", path.display()), error.message, fix)];
+        }
+    };
+    let count = |table: &str| counts.get(table).copied().unwrap_or(0);
+    // The write-ahead log is only looked at from outside: whoever opens and closes it drops SQLite's locks.
+    let log = std::fs::metadata(with_ending(&path, "-wal")).map_or(0, |about| about.len());
+    vec![
+        Check::good(format!(
+            "{} is readable, schema {}: {}, {}, {}",
+            path.display(),
+            facts.schema,
+            counted(count("sessions"), "session"),
+            counted(count("messages"), "message"),
+            counted(count("nodes"), "summary node")
+        )),
+        Check::good(format!(
+            "{} in the file, {} of them free, {} in the write-ahead log",
+            bytes(facts.bytes),
+            bytes(facts.free_bytes),
+            bytes(log)
+        )),
+        last_proof(&path),
+    ]
+}
+
+/// Says when the store was last proved, and how that ended.
+fn last_proof(store: &Path) -> Check {
+    let fix = "`palimpsest sessions verify` proves every message";
+    let Some(proof) = Proof::last(store) else { return Check::good(format!("it was not proved yet; {fix}")) };
+    let when = time::shown(proof.at_ms);
+    match proof.problems {
+        0 => Check::good(format!("it was proved whole on {when}")),
+        count => Check::bad(format!("it was found damaged on {when}"), counted(count, "problem"), fix),
+    }
 }
 
 /// Checks that a folder can be written to, or made.

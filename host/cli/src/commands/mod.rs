@@ -6,7 +6,9 @@ mod config;
 mod doctor;
 mod engines;
 mod plugins;
+mod recall;
 mod runner;
+mod sessions;
 mod tokens;
 
 use crate::args::{Cli, Command};
@@ -34,6 +36,8 @@ pub(crate) fn run(cli: Cli, ui: &Ui) -> Result<Status, CliError> {
     let global = &cli.global;
     match cli.command {
         Command::Compact(args) => compact::run(&args, global, ui),
+        Command::Sessions(command) => sessions::run(&command, global, ui),
+        Command::Recall(args) => recall::run(&args, global, ui),
         Command::Engines(command) => engines::run(&command, global, ui),
         Command::Config(command) => config::run(&command, global, ui),
         Command::Tokens(args) => tokens::run(&args, global, ui),

@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use host_core::receipt::SummaryLine;
 
 fn run(first: u64, last: u64, what: What) -> Fate {
-    Fate { first: MessageId(first), last: MessageId(last), what }
+    Fate { first: MessageId(first), last: MessageId(last), messages: last - first + 1, what }
 }
 
 fn receipt() -> Receipt {
@@ -50,6 +50,7 @@ fn receipt() -> Receipt {
         notes: Vec::new(),
         floor: None,
         user_messages_not_quoted: 0,
+        survival: None,
         elapsed_ms: 1_234,
     }
 }
@@ -203,4 +204,46 @@ fn a_long_receipt_stays_readable() {
     let text = text(&receipt, &Beside::default());
     assert!(text.lines().count() < 80 && text.len() < 40_000, "{} bytes", text.len());
     assert!(text.contains("… and 960 more runs; --json has them"), "{text:.3000}");
+}
+
+#[test]
+fn a_cost_is_that_of_all_calls_whose_tokens_are_known() {
+    let call = |model: &str, prompt_tokens, completion_tokens| Call {
+        model: model.to_owned(),
+        endpoint: String::new(),
+        on: CompletionModel::Auxiliary,
+        outcome: "answered".to_owned(),
+        elapsed_ms: 1,
+        prompt_tokens,
+        completion_tokens,
+        pieces: 1,
+    };
+    let prices = Prices::embedded();
+    let price = *prices.find("gpt-5-mini").unwrap();
+    let mut receipt = receipt();
+    receipt.calls = vec![call("gpt-5-mini", 1_000_000, 0), call("gpt-5-mini", 0, 0), call("gpt-5-mini", 0, 1_000_000)];
+    assert_eq!(cost(&receipt, &prices), Some(price.input + price.output));
+    receipt.calls.push(call("nobody-knows", 5, 5));
+    assert_eq!(cost(&receipt, &prices), None, "a part of the cost would be taken for all of it");
+    receipt.calls.clear();
+    assert_eq!(cost(&receipt, &prices), None);
+}
+
+#[test]
+fn survival_names_what_there_was_and_nothing_else() {
+    let mut survival = Survival::default();
+    assert_eq!(survived(&survival), "");
+    survival.paths = Kept { kept: 3, of: 1_200 };
+    survival.commands = Kept { kept: 0, of: 2 };
+    assert_eq!(
+        survived(&survival),
+        "paths 3 of 1,200, commands 0 of 2 that went out of sight stand in the context word for word"
+    );
+}
+
+#[test]
+fn a_receipt_is_read_again_as_it_was_written() {
+    let written = serde_json::to_value(receipt()).unwrap();
+    let read: Receipt = serde_json::from_value(written.clone()).unwrap();
+    assert_eq!(serde_json::to_value(read).unwrap(), written);
 }

@@ -1,6 +1,7 @@
 //! The store from outside: what goes in comes out, whatever happens between.
 
 mod alignment;
+mod browse;
 mod compaction;
 mod export;
 mod faults;

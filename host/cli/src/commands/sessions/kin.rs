@@ -1,0 +1,38 @@
+//! `sessions fork` and `new`: sessions that come from another.
+
+use crate::commands::Status;
+use crate::error::CliError;
+use crate::place::Place;
+use crate::safe;
+use crate::shelf;
+use crate::ui::Ui;
+use crate::words::counted;
+use host_store::Child;
+use serde_json::json;
+
+pub(crate) fn fork(session: &str, name: &str, place: &Place, ui: &Ui) -> Result<Status, CliError> {
+    let store = shelf::open_existing(place)?;
+    let from = shelf::find(&store, session)?;
+    let row = store.fork(from.key, Child { name: name.to_owned(), title: None }).map_err(shelf::failed)?;
+    let shared = store.branch_messages(row.key).map_err(shelf::failed)?.len() as u64;
+    if ui.is_json() {
+        ui.json(&json!({ "session": row, "shared_messages": shared }))?;
+        return Ok(Status::Done);
+    }
+    let line = format!("{} goes on from {}, with whom it shares {}", row.name, from.name, counted(shared, "message"));
+    ui.out(&format!("{}\n", safe::line(&line)))?;
+    Ok(Status::Done)
+}
+
+pub(crate) fn begin(session: &str, name: &str, place: &Place, ui: &Ui) -> Result<Status, CliError> {
+    let store = shelf::open_existing(place)?;
+    let from = shelf::find(&store, session)?;
+    let row = store.begin_next(from.key, Child { name: name.to_owned(), title: None }).map_err(shelf::failed)?;
+    if ui.is_json() {
+        ui.json(&json!({ "session": row }))?;
+        return Ok(Status::Done);
+    }
+    let line = format!("{} is begun; {} has ended, and is still searched from it", row.name, from.name);
+    ui.out(&format!("{}\n", safe::line(&line)))?;
+    Ok(Status::Done)
+}
