@@ -393,13 +393,11 @@ fn two_processes_import_and_compact_at_once_and_nothing_is_lost() {
     let session = session_of(&env, LARGE);
     let before = exported_full(&env, &session);
     let file = transcript(LARGE).display().to_string();
+    let compact = ["sessions", "compact", &session, "--force", NO_TOKENS, "--context-length", "100000"];
+    let import = ["sessions", "import", &file];
+    let sweep = ["sessions", "gc", "--keep", "5"];
+    let lines: [&[&str]; 4] = [&compact, &compact, &import, &sweep];
     std::thread::scope(|scope| {
-        let lines: [&[&str]; 4] = [
-            &["sessions", "compact", &session, "--force", NO_TOKENS, "--context-length", "100000"],
-            &["sessions", "compact", &session, "--force", NO_TOKENS, "--context-length", "100000"],
-            &["sessions", "import", &file],
-            &["sessions", "gc", "--keep", "5"],
-        ];
         for line in lines {
             let env = &env;
             // Whoever loses the race for the lease says so in its receipt, and is no failure.

@@ -156,7 +156,7 @@ fn choose(store: &Store, now: &State, rng: &mut Rng) -> Option<Step> {
         },
         11 => Step {
             what: "next",
-            act: act(move |store| store.begin_next(key, child.clone()).map(|_| ())),
+            act: act(move |store| store.begin_next(key, child.clone(), Some(0)).map(|_| ())),
             expected: None,
         },
         12 | 13 => Step { what: "undo", act: act(move |store| store.undo(key).map(|_| ())), expected: None },

@@ -9,7 +9,7 @@ pub(crate) fn shown(at_ms: i64) -> String {
     if at_ms <= 0 {
         return String::new();
     }
-    let at = Timestamp::from_millisecond(at_ms).map(|at| at.to_zoned(TimeZone::system()));
+    let at = Timestamp::from_millisecond(at_ms).map(|at| at.to_zoned_datetime(TimeZone::system()));
     at.map(|at| at.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
             .parse::<DateTime>()
             .ok()
             .or_else(|| Some(text.parse::<Date>().ok()?.to_datetime(jiff::civil::Time::midnight())))?;
-        Some(local.to_zoned(TimeZone::system()).ok()?.timestamp())
+        Some(local.to_zoned_datetime(TimeZone::system()).ok()?.timestamp())
     });
     let known =
         known.ok_or("write a date as 2026-01-31, a time as 2026-01-31T12:00, or how long ago as 3d, 12h, 30m")?;

@@ -1,4 +1,4 @@
-//! Hermes' `state.db`.
+//! Hermes' `state.db`: live, compacted and rewound rows.
 
 use super::{Made, raws, shown, stored, what};
 use crate::{Format, History, Kind, RowState};

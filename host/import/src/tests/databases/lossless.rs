@@ -1,4 +1,4 @@
-//! lossless-claw.
+//! Databases of lossless-claw: blocks, context items, summaries.
 
 use super::{Made, nodes, raws, shown, stored, what};
 use crate::{Format, History, Kind};
