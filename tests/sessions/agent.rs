@@ -86,9 +86,9 @@ impl Agent {
         let home = tempfile::Builder::new().prefix("host-tests").tempdir().unwrap();
         let mut config = Config::default();
         config.compression.tail_mode = tail;
+        change(&mut config);
         // What is asked of models is asked where the tests look: in the turn.
         config.compression.prepare_at = 0.0;
-        change(&mut config);
         let setup = Setup { home: home.path().to_owned(), ..Setup::default() };
         let system = json!({ "role": "system", "content": "You mend programs. Never touch the release folder." });
         let first = json!({ "role": "user", "content": "Please mend the parser, and keep the old names." });

@@ -72,6 +72,7 @@ const LANGUAGES: [Language; 4] = [
 
 struct Fact {
     question: String,
+    topic: String,
     sentence: String,
     value: String,
 }
@@ -94,7 +95,7 @@ fn facts(rng: &mut Rng) -> Vec<Fact> {
             let kind = language.kinds[kind_nth];
             let sentence =
                 language.sentence.replace("{topic}", &topic).replace("{kind}", kind).replace("{value}", &value);
-            Fact { question: format!("{topic} {kind}"), sentence, value }
+            Fact { question: format!("{topic} {kind}"), topic, sentence, value }
         })
         .collect()
 }
@@ -139,18 +140,15 @@ fn lcm(store: &Store) -> LiveSession {
     LiveSession::open_stored_with(store, nothing_new, Config::default(), engine, home.path(), options).unwrap()
 }
 
-/// Looks a fact up as an agent would: a search, and if the place found is too short, the message itself.
+/// Looks a fact up as an agent would: by the words of the question, and where none of the places found is it, by the
+/// topic as a phrase.
 fn is_found(store: &Store, key: i64, fact: &Fact) -> bool {
-    let mut search = RecallSearch::new(fact.question.clone());
-    search.kind = Some(SearchKind::Messages);
-    let Ok(reply) = store.recall(key, &RecallRequest::search(search)) else { return false };
-    if reply.hits.iter().any(|hit| hit.text.contains(&fact.value)) {
-        return true;
-    }
-    let Some(first) = reply.hits.first() else { return false };
-    store
-        .recall(key, &RecallRequest::get(first.message))
-        .is_ok_and(|reply| reply.hits.iter().any(|hit| hit.text.contains(&fact.value)))
+    [fact.question.clone(), format!("\"{}\"", fact.topic)].into_iter().any(|pattern| {
+        let mut search = RecallSearch::new(pattern);
+        search.kind = Some(SearchKind::Messages);
+        let reply = store.recall(key, &RecallRequest::search(search));
+        reply.is_ok_and(|reply| reply.hits.iter().any(|hit| hit.text.contains(&fact.value)))
+    })
 }
 
 #[test]
