@@ -33,7 +33,7 @@ fn text(seed: usize, bytes: usize) -> String {
 }
 
 fn said(at: usize, bytes: usize) -> String {
-    let role = if at % 2 == 0 { "user" } else { "assistant" };
+    let role = if at.is_multiple_of(2) { "user" } else { "assistant" };
     format!("{{\"role\":\"{role}\",\"content\":\"number{at}x {}\"}}", text(at, bytes))
 }
 

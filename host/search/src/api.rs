@@ -118,7 +118,7 @@ pub struct Query<'a> {
     pub limit: u64,
     /// The present, for the preference of what is recent; 0 for none.
     pub now_ms: i64,
-    /// When to stop reading texts; none for [`crate::reading::READING_TIME_MAX`] from the start.
+    /// When to stop reading texts; none for a second from the start.
     pub deadline: Option<Instant>,
 }
 
