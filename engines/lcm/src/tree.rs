@@ -24,7 +24,7 @@ const CHUNK_TOKENS: (u64, u64) = (1_000, 40_000);
 const CHUNK_TOKENS_DEFAULT: u64 = 20_000;
 /// Bytes of a large result that its stub shows: enough to see what it is.
 const STUB_BYTES: usize = 1_200;
-/// The line of [`pointer`] has at most so many tokens.
+/// The line of [`pointer()`] has at most so many tokens.
 const POINTER_TOKENS: u64 = 24;
 
 /// What is kept and what is to be summarised.
