@@ -88,13 +88,7 @@ fn cost(layout: &Layout<'_>, unit: &Range<usize>) -> u64 {
 }
 
 /// Keeps rules first, then the newest of the rest; returns what they take.
-fn keep_canonical(
-    case: &Case<'_, '_>,
-    layout: &mut Layout<'_>,
-    first: usize,
-    room: u64,
-    going: &mut Going,
-) -> u64 {
+fn keep_canonical(case: &Case<'_, '_>, layout: &mut Layout<'_>, first: usize, room: u64, going: &mut Going) -> u64 {
     let mut list = canonical(&case.conversation, first);
     list.sort_by_key(|one| (!one.is_rules, std::cmp::Reverse(one.position)));
     let mut spent = 0u64;

@@ -51,9 +51,7 @@ pub struct Codex {
 impl ContextEngine for Codex {
     fn info(&self) -> EngineInfo {
         let line = "a handoff for the next window beside the user's messages, as Codex compacts";
-        EngineInfo::new(NAME, env!("CARGO_PKG_VERSION"), line)
-            .with(capability::COMPLETES)
-            .with(capability::PRUNES)
+        EngineInfo::new(NAME, env!("CARGO_PKG_VERSION"), line).with(capability::COMPLETES).with(capability::PRUNES)
     }
     fn open_session(
         &self,

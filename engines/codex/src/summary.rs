@@ -60,8 +60,7 @@ pub(crate) fn summarise(
         Summary { text: String::new(), tokens: 0, completions: 0, fallback: String::new(), notes: Vec::new() };
     let lead_tokens = count(LEAD_IN);
     let body_max = source.tokens_max.saturating_sub(lead_tokens);
-    let (lead, body_max) =
-        if body_max < LED_TOKENS_MIN { ("", source.tokens_max) } else { (LEAD_IN, body_max) };
+    let (lead, body_max) = if body_max < LED_TOKENS_MIN { ("", source.tokens_max) } else { (LEAD_IN, body_max) };
     let body = match ask(source, request, services, body_max, &mut summary) {
         Ok(text) => text,
         Err(reason) => {
@@ -138,7 +137,10 @@ fn ask_once(
     }
     let tokens = count(&text);
     if tokens >= source.tokens {
-        return Err(again(format!("the handoff of {tokens} tokens was no shorter than its source of {}", source.tokens)));
+        return Err(again(format!(
+            "the handoff of {tokens} tokens was no shorter than its source of {}",
+            source.tokens
+        )));
     }
     if tokens > body_max {
         return Err(again(format!("the handoff of {tokens} tokens was too long for its room of {body_max}")));

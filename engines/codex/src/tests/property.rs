@@ -22,7 +22,8 @@ struct Knobs {
 fn knobs() -> impl Strategy<Value = Knobs> {
     let window = prop_oneof![Just(0u64), 1u64..3_000, 3_000u64..200_000];
     let first = (any::<bool>(), any::<(u8, u8)>(), 0u32..4, 0u8..4, window);
-    let second = (any::<bool>(), 0u32..4, prop_oneof![Just(0u64), 500u64..3_000], prop_oneof![Just(0u64), 500u64..2_000]);
+    let second =
+        (any::<bool>(), 0u32..4, prop_oneof![Just(0u64), 500u64..3_000], prop_oneof![Just(0u64), 500u64..2_000]);
     (first, second).prop_map(|(first, second)| {
         let (is_original, answers, completions_max, model, window) = first;
         let (is_forced, keep_exchanges, users, tail) = second;
