@@ -54,11 +54,10 @@ fn is_canonical(message: &MessageView<'_>) -> bool {
 }
 
 fn is_rules(message: &MessageView<'_>) -> bool {
-    let found = message.parts().any(|part| {
+    message.parts().any(|part| {
         let text = part.text().trim_start();
         RULES.iter().any(|opening| text.starts_with(opening))
-    });
-    found
+    })
 }
 
 /// The first tag without its attributes, or the first words.
