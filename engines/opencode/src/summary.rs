@@ -150,7 +150,14 @@ fn with_material(source: &Source<'_>, bytes: usize) -> String {
     let is_prior = |position: &usize| {
         conversation.get(*position).is_some_and(|message| message.is_summary() && !message.is_real_user())
     };
-    let (prior, new): (Vec<usize>, Vec<usize>) = source.positions.iter().partition(|position| is_prior(position));
+    let (prior, mut new): (Vec<usize>, Vec<usize>) = source.positions.iter().partition(|position| is_prior(position));
+    // Requests that stay are shown too: without them the work between would be read as done for no reason.
+    let end = source.positions.last().copied().unwrap_or(0);
+    new.extend((0..end).filter(|&position| {
+        let is_request = conversation.get(position).is_some_and(|message| message.is_real_user());
+        is_request && source.positions.binary_search(&position).is_err()
+    }));
+    new.sort_unstable();
     let texts = prior.iter().filter_map(|&position| conversation.get(position)).map(|message| message.text());
     let prior = texts.collect::<Vec<_>>().join("\n\n");
     let prior = prefix(&prior, bytes / 2);
