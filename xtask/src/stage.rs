@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The engines that ship as plugins: package, and folder under `plugins/context_engine`.
-const ENGINES: &[(&str, &str)] = &[("engine-lcm", "lcm")];
+const ENGINES: &[(&str, &str)] = &[("engine-lcm", "lcm"), ("engine-codex", "codex"), ("engine-opencode", "opencode")];
 
 /// A real session of 778 messages; see tests/transcripts/SOURCES.tsv for where it comes from.
 const DEMO_TRANSCRIPT: &str = "tests/transcripts/anthropic-messages/an-cc-105-user-turns-full.json.gz";
