@@ -138,6 +138,8 @@ pub const SECTIONS: &[Section] = &[
     Section { path: "store", about: "Where conversations are kept." },
     Section { path: "pins", about: "What must stay word for word in every context, whatever the engine." },
     Section { path: "hooks", about: "Who is told when something happened to a session." },
+    Section { path: "gateway", about: "The proxy that `palimpsest gateway` runs in front of a provider." },
+    Section { path: "providers", about: "Where the gateway sends requests." },
     Section {
         path: ENGINES,
         about: "Each engine's own settings, as `engines.<name>.<setting>`. They are handed to the engine unchecked.",
@@ -160,6 +162,20 @@ const IDLE_SECONDS_MAX: u64 = 31_536_000;
 const KEEP_VIEWS_MAX: u64 = 100_000;
 /// A summary call that takes longer than an hour is not coming back.
 const TIMEOUT_SECONDS_MAX: u64 = 3_600;
+/// Recall calls in a row beyond this are a loop.
+const TOOL_ROUNDS_MAX: u64 = 64;
+/// Below this no agent's request fits.
+const BODY_BYTES_MIN: u64 = 64 * 1024;
+/// Bodies are held in memory.
+const BODY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// More than a process may have files open.
+const CONNECTIONS_MAX: u64 = 65_536;
+/// Each costs some kilobytes.
+const SESSIONS_MAX: u64 = 1_000_000;
+/// More than a machine of today has.
+const RESIDENT_BYTES_MAX: u64 = 1 << 40;
+/// A provider that fails this often in a row is down.
+const RETRIES_MAX: u64 = 5;
 
 const fn key(path: &'static str, kind: Kind, default: Fallback, source: Source, meaning: &'static str) -> Key {
     Key { path, kind, default, meaning, source }
@@ -484,6 +500,152 @@ pub const KEYS: &[Key] = &[
         "Who is told of each compaction: mappings with `command` (a list; the event is JSON on its standard input) or \
          `url` (it is posted), and `timeout` in seconds.",
     ),
+    key(
+        "gateway.listen",
+        Kind::Text,
+        Fallback::Text("127.0.0.1:8484"),
+        Source::Ours,
+        "Address and port. Any address but a loopback one needs `gateway.key`.",
+    ),
+    key(
+        "gateway.key",
+        Kind::Secret,
+        Fallback::Text(""),
+        Source::Ours,
+        "Key of at least 32 bytes that clients must send in `x-palimpsest-key`, or as their own API key where the \
+         provider's key is set here.",
+    ),
+    key(
+        "gateway.upstream",
+        Kind::Text,
+        Fallback::Text(""),
+        Source::Ours,
+        "One address for all requests, in place of the vendors' own; `providers` are more specific.",
+    ),
+    key(
+        "gateway.mode",
+        Kind::Choice(&["transparent", "native"]),
+        Fallback::Text("transparent"),
+        Source::Ours,
+        "`transparent` compacts on the way to the provider, so that the client never has to; `native` answers the \
+         client's own compaction with the engine's.",
+    ),
+    key(
+        "gateway.client_modes",
+        Kind::Object,
+        Fallback::EmptyMap,
+        Source::Ours,
+        "The mode of single clients: `codex`, `claude`, `opencode`, `hermes`.",
+    ),
+    key(
+        "gateway.engine_tools",
+        Kind::Bool,
+        Fallback::Bool(true),
+        Source::Ours,
+        "Whether the model is offered the engine's recall tools once something has been compacted.",
+    ),
+    key(
+        "gateway.tool_rounds_max",
+        nearest(1, TOOL_ROUNDS_MAX),
+        Fallback::Integer(8),
+        Source::Ours,
+        "Times in a row that the gateway answers recall calls before the client gets its reply.",
+    ),
+    key(
+        "gateway.body_bytes_max",
+        nearest(BODY_BYTES_MIN, BODY_BYTES_MAX),
+        Fallback::Integer(64 * 1024 * 1024),
+        Source::Ours,
+        "Largest request body; a larger one is refused with 413.",
+    ),
+    key(
+        "gateway.body_seconds",
+        nearest(1, TIMEOUT_SECONDS_MAX),
+        Fallback::Integer(60),
+        Source::Ours,
+        "Seconds in which a client must have sent its headers, and then its body.",
+    ),
+    key(
+        "gateway.connections_max",
+        nearest(1, CONNECTIONS_MAX),
+        Fallback::Integer(1_024),
+        Source::Ours,
+        "Connections of clients at the same time; further ones wait to be accepted.",
+    ),
+    key(
+        "gateway.requests_max",
+        nearest(1, CONNECTIONS_MAX),
+        Fallback::Integer(256),
+        Source::Ours,
+        "Requests under way at the same time; further ones are refused with 503 and `retry-after`.",
+    ),
+    key(
+        "gateway.sessions_max",
+        nearest(1, SESSIONS_MAX),
+        Fallback::Integer(4_096),
+        Source::Ours,
+        "Sessions that are kept track of in memory; older ones are found again in the store.",
+    ),
+    key(
+        "gateway.resident_bytes_max",
+        nearest(0, RESIDENT_BYTES_MAX),
+        Fallback::Integer(32 * 1024 * 1024),
+        Source::Ours,
+        "Text of conversations near a compaction that is kept in memory between requests.",
+    ),
+    key(
+        "gateway.first_byte_seconds",
+        nearest(1, TIMEOUT_SECONDS_MAX),
+        Fallback::Integer(600),
+        Source::Ours,
+        "Seconds that a provider may take until its answer begins.",
+    ),
+    key(
+        "gateway.stall_seconds",
+        nearest(1, TIMEOUT_SECONDS_MAX),
+        Fallback::Integer(300),
+        Source::Ours,
+        "Seconds without a byte of an answer that has begun, after which it is given up.",
+    ),
+    key(
+        "gateway.retries",
+        nearest(0, RETRIES_MAX),
+        Fallback::Integer(2),
+        Source::Ours,
+        "Times that a request is sent again when the connection fails or the provider answers 502, 503, 504 or 529 \
+         before the first byte of an answer.",
+    ),
+    key(
+        "gateway.drain_seconds",
+        nearest(0, TIMEOUT_SECONDS_MAX),
+        Fallback::Integer(30),
+        Source::Ours,
+        "Seconds that running answers get to end when the gateway is told to stop.",
+    ),
+    key(
+        "gateway.response_header",
+        Kind::Bool,
+        Fallback::Bool(true),
+        Source::Ours,
+        "Whether answers carry `x-palimpsest` with engine, action and tokens saved.",
+    ),
+    key(
+        "gateway.access_log",
+        Kind::Text,
+        Fallback::Text("stderr"),
+        Source::Ours,
+        "Where one line for each request goes: `stderr`, `off` or a file. No text of a conversation and no key is in it.",
+    ),
+    key(
+        "providers",
+        Kind::Object,
+        Fallback::EmptyMap,
+        Source::Ours,
+        "Providers by name, each with `base_url`, and if wanted `api` (`openai` or `anthropic`), `api_key` (in place of \
+         the client's), `headers`, `models` (a list of names with `*`, or a mapping from name to `context_length`). A \
+         request goes to the provider that its path names (`/p/NAME/…`), else to the first that lists its model, else \
+         to the first of its API.",
+    ),
 ];
 
 /// Returns the setting at a path.
@@ -590,7 +752,6 @@ const HERMES_ONLY: &[&str] = &[
     "fallback_model",
     "fallback_providers",
     "file_read_max_chars",
-    "gateway",
     "goals",
     "honcho",
     "hooks",
@@ -611,7 +772,6 @@ const HERMES_ONLY: &[&str] = &[
     "prefill_messages_file",
     "privacy",
     "provider_routing",
-    "providers",
     "quick_commands",
     "secrets",
     "security",

@@ -32,6 +32,6 @@ pub use parse::{FILE_BYTES_MAX, Loaded, parse};
 pub use render::{example_yaml, reference_markdown, schema};
 pub use secret::{MASK, Secret, expand, masked};
 pub use types::{
-    AuxCompression, Auxiliary, CacheTtl, CodexAppServerAuto, Compression, Config, ContextSection, Mode, ModelSection,
-    PluginsSection, PromptCaching, Provider, TailMode,
+    AuxCompression, Auxiliary, CacheTtl, CodexAppServerAuto, Compression, Config, ContextSection, GatewayMode, GatewaySection, Mode,
+    ModelSection, PluginsSection, PromptCaching, Provider, TailMode,
 };

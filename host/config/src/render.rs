@@ -120,7 +120,8 @@ The column \"like\" says where name and default come from: \"Hermes 0.19.0\" is 
 /// The settings of a section with their names in it.
 fn settings(section: &Section) -> impl Iterator<Item = (&'static str, &'static Key)> {
     KEYS.iter().filter_map(|key| {
-        let (home, name) = key.path.rsplit_once('.')?;
+        // A setting at the top is its own section.
+        let (home, name) = key.path.rsplit_once('.').unwrap_or((key.path, key.path));
         (home == section.path).then_some((name, key))
     })
 }
@@ -148,6 +149,11 @@ pub fn example_yaml() -> String {
     for section in SECTIONS {
         out.push('\n');
         comment(&mut out, "", section.about);
+        if let Some(key) = keys::find(section.path) {
+            comment(&mut out, "", &format!("{} Accepts {}.", key.meaning, accepts(key.kind)));
+            let _ = writeln!(out, "{}: {}", key.path, render(&key.default.to_value()));
+            continue;
+        }
         let depth = section.path.split('.').count();
         for (at, segment) in section.path.split('.').enumerate() {
             let _ = write!(out, "{}{segment}:", "  ".repeat(at));
@@ -226,7 +232,7 @@ mod tests {
         let (page, schema, config) = (reference_markdown(), schema(), Config::default());
         for key in KEYS {
             assert_eq!(get(&config, key.path), Some(key.default.to_value()), "{}", key.path);
-            let (_, name) = key.path.rsplit_once('.').unwrap();
+            let name = key.path.rsplit_once('.').map_or(key.path, |(_, name)| name);
             assert!(page.contains(&format!("| `{name}` |")), "{}", key.path);
             let pointer = format!("/{}", schema_path(key.path).join("/"))
                 .replace("/properties/model/", "/properties/model/anyOf/1/");

@@ -20,6 +20,10 @@ pub struct Config {
     pub store: StoreSection,
     pub pins: PinsSection,
     pub hooks: HooksSection,
+    pub gateway: GatewaySection,
+    /// Where requests go, by name; the gateway reads the entries. Shown and serialised with credentials masked.
+    #[serde(serialize_with = "secret::serialize_masked_map")]
+    pub providers: serde_json::Map<String, Value>,
     /// Each engine's own settings, by engine name. Shown and serialised with credentials masked.
     #[serde(serialize_with = "secret::serialize_masked_engines")]
     pub engines: BTreeMap<String, Value>,
@@ -186,6 +190,40 @@ pub struct HooksSection {
     pub session_compress: Vec<Value>,
 }
 
+/// The proxy in front of a provider.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GatewaySection {
+    pub listen: String,
+    pub key: Secret,
+    pub upstream: String,
+    pub mode: GatewayMode,
+    pub client_modes: serde_json::Map<String, Value>,
+    pub engine_tools: bool,
+    pub tool_rounds_max: u64,
+    pub body_bytes_max: u64,
+    pub body_seconds: u64,
+    pub connections_max: u64,
+    pub requests_max: u64,
+    pub sessions_max: u64,
+    pub resident_bytes_max: u64,
+    pub first_byte_seconds: u64,
+    pub stall_seconds: u64,
+    pub retries: u64,
+    pub drain_seconds: u64,
+    pub response_header: bool,
+    pub access_log: String,
+}
+
+/// Who compacts a client's conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GatewayMode {
+    /// The gateway, on the way to the provider.
+    Transparent,
+    /// The client asks for it, and the engine answers.
+    Native,
+}
+
 impl PluginsSection {
     /// Tells whether a general plugin may be loaded.
     pub fn allows(&self, name: &str) -> bool {
@@ -225,6 +263,7 @@ default_from_config! {
     StoreSection => store;
     PinsSection => pins;
     HooksSection => hooks;
+    GatewaySection => gateway;
 }
 
 /// Writes the masked form, so that a logged configuration holds no credential.
