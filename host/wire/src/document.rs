@@ -1,5 +1,6 @@
 //! A whole conversation: a request body, or a bare message list, over the client's own bytes.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -9,15 +10,23 @@ use crate::WireError;
 use crate::json::{self, Kind, Object};
 use crate::split::{detect, message, number};
 
-/// One conversation as a request body over the client's own bytes.
+/// A request body over the client's own bytes: its members and its messages' places, none of them understood yet.
+///
+/// Reading one costs a walk over the text; a proxy that knows a conversation's messages by their bytes needs no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
+pub struct Envelope {
     dialect: Dialect,
     /// The body as it was read or built, with the message list as it was then.
     text: String,
     /// Members other than the message list, with the places of their values in `text`; the last of a name counts.
     members: Vec<(String, Range<usize>)>,
     list: List,
+}
+
+/// One conversation as a request body over the client's own bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    envelope: Envelope,
     /// The messages, understood. [`Document::write`] takes their `raw` texts, or others.
     pub messages: Vec<Message>,
 }
@@ -35,16 +44,15 @@ struct List {
 /// Names of the member that holds the messages.
 const LIST_KEYS: [&str; 2] = ["messages", "input"];
 
-impl Document {
+impl Envelope {
     /// Reads a request body `{..., "messages" | "input": [...]}` or a bare array of messages.
     ///
     /// Without a `dialect` it is recognised by content. A string as `input` (Responses) counts as one user message.
-    /// The messages come numbered, with the tools' names filled in.
     ///
     /// # Errors
     /// [`WireError::NotJson`], and [`WireError::NoMessages`] if there is no list.
-    pub fn read(text: &str, dialect: Option<Dialect>) -> Result<Document, WireError> {
-        let value = json::value(text, "request body")?;
+    pub fn read(text: String, dialect: Option<Dialect>) -> Result<Envelope, WireError> {
+        let value = json::value(&text, "request body")?;
         let start = text.len().saturating_sub(text.trim_start_matches(json::SPACE).len());
         let (mut members, list_range, key) = match json::kind(value) {
             Kind::Array => (Vec::new(), 0..value.len(), None),
@@ -56,66 +64,39 @@ impl Document {
         };
         let list_text = value.get(list_range.clone()).unwrap_or("[]");
         let items = json::element_spans(list_text).unwrap_or_default();
-        let raws: Vec<&str> = items.iter().filter_map(|range| list_text.get(range.clone())).collect();
         let hint = || {
             let has = |key: &str| members.iter().any(|(name, _)| name == key);
             match key {
                 Some("input") => Dialect::Responses,
                 _ if has("system") || has("anthropic_version") || has("stop_sequences") => Dialect::Anthropic,
-                _ => detect(&raws),
+                _ => detect(&items.iter().filter_map(|range| list_text.get(range.clone())).collect::<Vec<_>>()),
             }
         };
         let dialect = dialect.unwrap_or_else(hint);
-        let mut messages = if json::kind(list_text) == Kind::Array {
-            raws.iter().map(|raw| message(dialect, raw, raw)).collect()
-        } else {
-            let raw = format!("{{\"type\":\"message\",\"role\":\"user\",\"content\":{list_text}}}");
-            vec![message(dialect, &raw, &raw)]
-        };
-        number(&mut messages);
         let shift = |range: &Range<usize>| range.start.saturating_add(start)..range.end.saturating_add(start);
         for (_, range) in &mut members {
             *range = shift(range);
         }
         let list = List { range: shift(&list_range), items, key };
-        Ok(Document { dialect, text: text.to_owned(), members, list, messages })
+        Ok(Envelope { dialect, text, members, list })
     }
 
-    /// Makes a document from raw members (without the message list, which comes last) and messages.
-    ///
-    /// A value that is no JSON is taken as a plain text and quoted.
-    pub fn from_parts(dialect: Dialect, members: Vec<(String, String)>, messages: Vec<Message>) -> Document {
-        let key = list_key(dialect);
-        let mut text = String::from("{");
-        let mut places = Vec::with_capacity(members.len());
-        for (name, raw) in members {
-            if name == key {
-                continue;
-            }
-            text.push_str(&json::quote(&name));
-            text.push(':');
-            let start = text.len();
-            text.push_str(&valid(raw));
-            places.push((name, start..text.len()));
-            text.push(',');
+    /// Returns the body as it was read.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the exact texts of the messages, in order.
+    pub fn raws(&self) -> Vec<Cow<'_, str>> {
+        let list = self.list_text();
+        if json::kind(list) == Kind::Array {
+            return self.list.items.iter().filter_map(|range| list.get(range.clone())).map(Cow::Borrowed).collect();
         }
-        text.push_str(&json::quote(key));
-        text.push(':');
-        let start = text.len();
-        text.push('[');
-        let mut items = Vec::with_capacity(messages.len());
-        for message in &messages {
-            if !items.is_empty() {
-                text.push(',');
-            }
-            let item = text.len();
-            text.push_str(&message.raw);
-            items.push(item.saturating_sub(start)..text.len().saturating_sub(start));
-        }
-        text.push(']');
-        let list = List { range: start..text.len(), items, key: Some(key) };
-        text.push('}');
-        Document { dialect, text, members: places, list, messages }
+        vec![Cow::Owned(format!("{{\"type\":\"message\",\"role\":\"user\",\"content\":{list}}}"))]
+    }
+
+    fn list_text(&self) -> &str {
+        self.text.get(self.list.range.clone()).unwrap_or("[]")
     }
 
     /// Returns the wire dialect.
@@ -199,7 +180,7 @@ impl Document {
     ///
     /// The same messages as read give back the same bytes. A kept message keeps the white space before it.
     pub fn write<'m>(&self, messages: impl IntoIterator<Item = &'m str>) -> String {
-        let list = self.text.get(self.list.range.clone()).unwrap_or("[]");
+        let list = self.list_text();
         let messages: Vec<&str> = messages.into_iter().collect();
         let written = if json::kind(list) == Kind::Array {
             self.write_list(list, &messages)
@@ -255,9 +236,106 @@ impl Document {
         json::join(list, &self.list.items, found)
     }
 
+    /// Understands the messages.
+    pub fn understood(self) -> Document {
+        let dialect = self.dialect;
+        let mut messages: Vec<Message> = self.raws().iter().map(|raw| message(dialect, raw, raw)).collect();
+        number(&mut messages);
+        Document { envelope: self, messages }
+    }
+
     /// Returns the model's name.
     pub fn model(&self) -> Option<String> {
         self.member("model").and_then(json::decode).map(|name| name.into_owned())
+    }
+}
+
+impl Document {
+    /// Reads a request body or a bare array of messages, as [`Envelope::read`] does, and understands the messages.
+    ///
+    /// They come numbered, with the tools' names filled in.
+    ///
+    /// # Errors
+    /// Those of [`Envelope::read`].
+    pub fn read(text: &str, dialect: Option<Dialect>) -> Result<Document, WireError> {
+        Ok(Envelope::read(text.to_owned(), dialect)?.understood())
+    }
+
+    /// Makes a document from raw members (without the message list, which comes last) and messages.
+    ///
+    /// A value that is no JSON is taken as a plain text and quoted.
+    pub fn from_parts(dialect: Dialect, members: Vec<(String, String)>, messages: Vec<Message>) -> Document {
+        let key = list_key(dialect);
+        let mut text = String::from("{");
+        let mut places = Vec::with_capacity(members.len());
+        for (name, raw) in members {
+            if name == key {
+                continue;
+            }
+            text.push_str(&json::quote(&name));
+            text.push(':');
+            let start = text.len();
+            text.push_str(&valid(raw));
+            places.push((name, start..text.len()));
+            text.push(',');
+        }
+        text.push_str(&json::quote(key));
+        text.push(':');
+        let start = text.len();
+        text.push('[');
+        let mut items = Vec::with_capacity(messages.len());
+        for message in &messages {
+            if !items.is_empty() {
+                text.push(',');
+            }
+            let item = text.len();
+            text.push_str(&message.raw);
+            items.push(item.saturating_sub(start)..text.len().saturating_sub(start));
+        }
+        text.push(']');
+        let list = List { range: start..text.len(), items, key: Some(key) };
+        text.push('}');
+        Document { envelope: Envelope { dialect, text, members: places, list }, messages }
+    }
+
+    /// Returns the body around the messages.
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// Returns the wire dialect.
+    pub fn dialect(&self) -> Dialect {
+        self.envelope.dialect
+    }
+
+    /// Returns a top-level member, as [`Envelope::member`] does.
+    pub fn member(&self, key: &str) -> Option<&str> {
+        self.envelope.member(key)
+    }
+
+    /// Returns the members, as [`Envelope::members`] does.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.envelope.members()
+    }
+
+    /// Sets a member, as [`Envelope::set_member`] does.
+    pub fn set_member(&mut self, key: &str, raw: String) {
+        self.envelope.set_member(key, raw);
+    }
+
+    /// Returns the texts that are no messages, as [`Envelope::overhead_texts`] does.
+    pub fn overhead_texts(&self) -> Vec<String> {
+        self.envelope.overhead_texts()
+    }
+
+    /// Writes the body with other messages, as [`Envelope::write`] does.
+    pub fn write<'m>(&self, messages: impl IntoIterator<Item = &'m str>) -> String {
+        self.envelope.write(messages)
+    }
+
+    /// Returns the model's name.
+    pub fn model(&self) -> Option<String> {
+        self.envelope.model()
     }
 }
 

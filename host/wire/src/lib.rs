@@ -20,7 +20,7 @@ mod split;
 pub use author::{answer_calls, extract_results, text_message};
 pub use classify::{HOST_MARK, HOST_SUMMARY_MARK};
 pub use convert::{Converted, convert};
-pub use document::Document;
+pub use document::{Document, Envelope};
 pub use edit::{PartEdit, edit_message};
 pub use error::WireError;
 pub use identity::identity;
