@@ -19,6 +19,23 @@ pub struct MainModel {
     pub context_length: u64,
     /// The dialect that its endpoint speaks.
     pub dialect: Option<Dialect>,
+    /// Where its requests go, if that is known better than from the settings.
+    pub place: Option<Place>,
+}
+
+/// Where a conversation's requests go.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The whole address.
+    pub url: String,
+    /// The headers that let the client in. They are never shown.
+    pub headers: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Place").field("headers", &self.headers.len()).finish_non_exhaustive()
+    }
 }
 
 /// What a summary would read and write, in tokens.

@@ -69,6 +69,12 @@ impl Vendor {
         }
     }
 
+    /// Returns whose address it is.
+    fn at(url: &str) -> Vendor {
+        let known = [Vendor::OpenRouter, Vendor::Anthropic, Vendor::OpenAi, Vendor::Nous];
+        known.into_iter().find(|vendor| url.starts_with(vendor.base_url())).unwrap_or(Vendor::Custom)
+    }
+
     fn base_url(self) -> &'static str {
         match self {
             Vendor::OpenRouter => "https://openrouter.ai/api/v1",
@@ -124,6 +130,8 @@ pub(crate) struct Target {
     pub(crate) timeout: Duration,
     pub(crate) extra_body: Map<String, Value>,
     pub(crate) reasoning_effort: String,
+    /// The client's own credentials, where its own provider is asked.
+    pub(crate) headers: Vec<(String, Key)>,
 }
 
 impl Target {
@@ -202,6 +210,12 @@ impl Endpoints {
         let known = if main.context_length > 0 { main.context_length } else { self.default_window };
         let base = Base { model, on: CompletionModel::Main, window: known, timeout: self.timeout };
         let dialect = main.dialect.unwrap_or(Dialect::OpenAiChat);
+        if let Some(place) = &main.place {
+            let vendor = Vendor::at(&place.url);
+            let mut target = base.target(prices, vendor, Api::of(dialect), &place.url, None)?;
+            target.headers = place.headers.iter().map(|(name, value)| (name.clone(), Key(value.clone()))).collect();
+            return Ok(target);
+        }
         // With `provider: main` the address beside it is where the conversation's own provider is.
         if self.auxiliary.provider == Provider::Main && !self.auxiliary.base_url.is_empty() {
             let api = Api::of(dialect);
@@ -404,6 +418,7 @@ impl Base<'_> {
             timeout: self.timeout,
             extra_body: Map::new(),
             reasoning_effort: String::new(),
+            headers: Vec::new(),
         })
     }
 }

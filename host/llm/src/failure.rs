@@ -209,7 +209,7 @@ impl std::fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// Classifies an answer whose status is no success.
-pub(crate) fn of_status(status: u16, retry_after: Option<Duration>, body: &str) -> Failure {
+pub fn of_status(status: u16, retry_after: Option<Duration>, body: &str) -> Failure {
     let parsed: Option<Value> = serde_json::from_str(body).ok();
     let (code, message) = match &parsed {
         Some(value) => error_of(value),

@@ -16,5 +16,5 @@ mod send;
 mod splice;
 
 pub use client::Client;
-pub use failure::{Failure, Kind};
+pub use failure::{Failure, Kind, of_status};
 pub use prices::{Price, Prices, Tier};

@@ -51,7 +51,7 @@ impl Sender {
 
     /// Sends a request and reads the answer, which must be there by the deadline.
     pub(crate) async fn send(&self, parcel: Parcel, deadline: Instant) -> Result<Completion, Failure> {
-        let key = parcel.target.key.clone();
+        let (key, own) = (parcel.target.key.clone(), parcel.target.headers.clone());
         // Waiting for one's turn is no fault of the endpoint, so it must not count as its timeout.
         let turn = tokio::time::timeout_at(deadline.into(), self.in_flight.acquire()).await;
         let Ok(Ok(_permit)) = turn else {
@@ -60,7 +60,10 @@ impl Sender {
         let late = || Failure::new(Kind::TimedOut, "");
         let answer =
             tokio::time::timeout_at(deadline.into(), self.exchange(parcel)).await.unwrap_or_else(|_| Err(late()));
-        answer.map_err(|failure| failure.without(key.as_ref().map(|key| key.reveal())))
+        let own = own.iter().map(|(_, key)| key.reveal());
+        answer.map_err(|failure| {
+            key.iter().map(|key| key.reveal()).chain(own).fold(failure, |failure, key| failure.without(Some(key)))
+        })
     }
 
     async fn exchange(&self, parcel: Parcel) -> Result<Completion, Failure> {
@@ -149,6 +152,11 @@ fn headers(target: &Target, client: &[(String, String)]) -> Result<HeaderMap, Fa
         {
             headers.append(name, value);
         }
+    }
+    for (name, value) in &target.headers {
+        let mut value = HeaderValue::from_str(value.reveal()).map_err(unusable)?;
+        value.set_sensitive(true);
+        headers.insert(HeaderName::try_from(name.as_str()).map_err(|_| Failure::new(Kind::Auth, ""))?, value);
     }
     if let Some(key) = &target.key {
         let (name, text) = match target.api {

@@ -13,6 +13,7 @@ mod mend;
 mod pins;
 mod prepare;
 mod recall;
+mod request;
 mod scribe;
 mod services;
 pub mod session_search;

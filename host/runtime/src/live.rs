@@ -19,7 +19,7 @@ use host_config::{Budgets, CacheTtl, Config};
 use host_core::outgoing::outgoing;
 use host_core::policy::{Cause, Decision};
 use host_core::receipt::Receipt;
-use host_core::summariser::{Call, MainModel, Offline, Summariser};
+use host_core::summariser::{Call, MainModel, Offline, Place, Summariser};
 use host_core::{Pressure, Session};
 use host_registry::{BUILTIN_NAME, GuardedSession, Registry, Resolved};
 use host_store::Store;
@@ -114,6 +114,7 @@ pub struct LiveSession {
     /// Requests to models that a prepared plan caused, until a receipt takes them.
     pub(crate) prepared_calls: Vec<Call>,
     pub(crate) home: PathBuf,
+    pub(crate) place: Option<Place>,
 }
 
 impl LiveSession {
@@ -245,6 +246,7 @@ impl LiveSession {
             preparation: None,
             prepared_calls: Vec::new(),
             home: home.to_owned(),
+            place: None,
         };
         live.read_rules_files();
         live.read_pins()?;
@@ -384,7 +386,7 @@ impl LiveSession {
         self.compact_for(Cause::Overflow { attempt })
     }
 
-    fn compact_for(&mut self, cause: Cause) -> Receipt {
+    pub(crate) fn compact_for(&mut self, cause: Cause) -> Receipt {
         let started = Instant::now();
         self.cancelled.store(false, Ordering::Relaxed);
         let prompt_tokens = self.prompt_tokens();
@@ -555,6 +557,7 @@ impl LiveSession {
             provider: self.model.provider.clone(),
             context_length: self.model.context_length,
             dialect: self.model.dialect,
+            place: self.place.clone(),
         }
     }
 }
@@ -574,7 +577,7 @@ fn counter_of(options: &Options, model: &str) -> Counter {
     if options.estimate { Counter::estimating() } else { Counter::for_model(model) }
 }
 
-fn overhead_of(document: &Document, counter: &Counter) -> u64 {
+pub(crate) fn overhead_of(document: &Document, counter: &Counter) -> u64 {
     document.overhead_texts().iter().map(|text| u64::from(counter.count(text))).sum()
 }
 

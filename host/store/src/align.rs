@@ -205,7 +205,7 @@ fn best_branch(conn: &Connection, session: i64, live: i64, wanted: &[u64]) -> Re
 }
 
 /// Returns the branches to look at, the live one first.
-fn candidates(conn: &Connection, session: i64, live: i64) -> Result<Vec<i64>, StoreError> {
+pub(crate) fn candidates(conn: &Connection, session: i64, live: i64) -> Result<Vec<i64>, StoreError> {
     let doing = while_doing("reading branches");
     let sql = "SELECT branch FROM branches WHERE session = ?1 AND branch <> ?2 ORDER BY branch DESC LIMIT ?3";
     let mut select = conn.prepare_cached(sql).map_err(&doing)?;
@@ -219,7 +219,7 @@ fn candidates(conn: &Connection, session: i64, live: i64) -> Result<Vec<i64>, St
 }
 
 /// Returns messages with what makes each the same.
-fn identities(conn: &Connection, path: &[u64]) -> Result<Vec<(u64, u64)>, StoreError> {
+pub(crate) fn identities(conn: &Connection, path: &[u64]) -> Result<Vec<(u64, u64)>, StoreError> {
     let doing = while_doing("reading messages");
     let mut select = conn.prepare_cached("SELECT identity FROM messages WHERE id = ?1").map_err(&doing)?;
     path.iter()

@@ -7,11 +7,11 @@ use std::path::Path;
 /// Marks the file as ours: "PALI".
 const APPLICATION_ID: i64 = 0x5041_4C49;
 /// The newest schema that this version knows; `PRAGMA user_version` of the file.
-pub(crate) const SCHEMA: i64 = 1;
+pub(crate) const SCHEMA: i64 = 2;
 /// Bytes of a page; agent messages are some hundred bytes to some kilobytes.
 const PAGE_BYTES: u32 = 8_192;
 
-/// Rows of messages are for ever: the database itself refuses to change or remove one.
+/// The tables of schema 1. Rows of messages are for ever: the database itself refuses to change or remove one.
 const TABLES: &str = "
 CREATE TABLE counters (name TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO counters VALUES ('message', 1);
@@ -181,7 +181,16 @@ CREATE TABLE leases (
 ";
 
 /// Steps from each schema to the next: entry 0 leads from 1 to 2. None is ever changed once a version with it is out.
-const STEPS: [&str; 0] = [];
+const STEPS: [&str; 1] = [ROOTS];
+
+/// By what a conversation without an id is found again: the identity of its first message that is no instruction.
+const ROOTS: &str = "
+CREATE TABLE roots (
+  root INTEGER NOT NULL,
+  session INTEGER NOT NULL REFERENCES sessions(id),
+  PRIMARY KEY (root, session)
+) WITHOUT ROWID;
+";
 
 /// Makes the tables in a new file, or brings an older one up; a file of a newer version is left alone.
 pub(crate) fn prepare(
@@ -204,6 +213,9 @@ pub(crate) fn prepare(
     match check(&tx, path)? {
         None => {
             tx.execute_batch(TABLES).map_err(&doing)?;
+            for step in STEPS {
+                tx.execute_batch(step).map_err(&doing)?;
+            }
             search(&tx)?;
             tx.pragma_update(None, "application_id", APPLICATION_ID).map_err(&doing)?;
         }

@@ -236,6 +236,11 @@ impl Envelope {
         json::join(list, &self.list.items, found)
     }
 
+    /// Leaves the messages as they are, for one who knows them already.
+    pub fn unread(self) -> Document {
+        Document { envelope: self, messages: Vec::new() }
+    }
+
     /// Understands the messages.
     pub fn understood(self) -> Document {
         let dialect = self.dialect;

@@ -10,7 +10,8 @@ fn resolve(settings: (Provider, &str, &str), env: &[&str], main: (&str, Dialect,
     config.auxiliary.compression.model = settings.1.to_owned();
     config.auxiliary.compression.base_url = settings.2.to_owned();
     let env = |name: &str| env.iter().find_map(|pair| Some(pair.strip_prefix(name)?.strip_prefix('=')?.to_owned()));
-    let main = MainModel { name: main.0.into(), provider: main.2.into(), dialect: Some(main.1), context_length: 0 };
+    let main =
+        MainModel { name: main.0.into(), provider: main.2.into(), dialect: Some(main.1), ..MainModel::default() };
     let target = Endpoints::new(&config, &env).auxiliary(&main, &Prices::embedded())?;
     let key = target.key.as_ref().map_or("no key", Key::reveal);
     Ok(format!("{:?} {} {} {key}", target.api, target.url, target.model))

@@ -1,8 +1,8 @@
 //! Resent histories: nothing is stored twice, nothing is lost.
 
 use super::*;
-use crate::Change;
 use crate::align::align;
+use crate::{Change, KnownPrefix};
 use proptest::prelude::*;
 
 fn resend(store: &Store, key: i64, messages: &[Message]) -> crate::Alignment {
@@ -197,4 +197,22 @@ proptest! {
             prop_assert_eq!(found.problems, Vec::<String>::new());
         }
     }
+}
+
+#[test]
+fn a_conversation_without_an_id_is_found_by_how_it_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir.path().join("s.db"));
+    let (first, _) = session(&store, "a", 6);
+    let (second, _) = session(&store, "b", 4);
+    store.put_root(first, 7).unwrap();
+    store.put_root(first, 7).unwrap();
+    store.put_root(second, u64::MAX).unwrap();
+    let names = |root| store.sessions_with_root(root).unwrap().into_iter().map(|row| row.name).collect::<Vec<_>>();
+    assert_eq!((names(7), names(u64::MAX), names(8)), (vec!["a".into()], vec!["b".into()], Vec::<String>::new()));
+    let identities: Vec<u64> = view(&store, first).iter().map(|raw| Plain.identity(raw)).collect();
+    let known = |identities: &[u64]| store.known_prefix(first, identities).unwrap();
+    assert_eq!(known(&identities), KnownPrefix { messages: 6, of: 6 });
+    assert_eq!(known(&[&identities[..3], &[1, 2]].concat()), KnownPrefix { messages: 3, of: 6 });
+    assert_eq!(known(&identities[1..]), KnownPrefix::default());
 }

@@ -22,6 +22,22 @@ fn a_newer_schema_is_refused_and_left_alone() {
 }
 
 #[test]
+fn an_older_schema_is_brought_up_with_all_that_is_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    let store = open(&path);
+    let (key, _) = session(&store, "a", 10);
+    drop(store);
+    tamper(&path, "DROP TABLE roots; PRAGMA user_version = 1;");
+    assert!(Store::open_to_read(&path, Arc::new(Plain)).is_ok());
+    let store = open(&path);
+    assert_eq!(view(&store, key).len(), 10);
+    store.put_root(key, 3).unwrap();
+    assert_eq!(store.sessions_with_root(3).unwrap().len(), 1);
+    assert_sound(&store);
+}
+
+#[test]
 fn a_database_of_something_else_and_no_database_at_all_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("other.db");
