@@ -54,6 +54,41 @@ pub(crate) struct Global {
     pub(crate) color: Color,
 }
 
+/// How the gateway runs; the rest is in the `gateway` and `providers` sections of the settings.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GatewayArgs {
+    /// Listen on this address and port [default: gateway.listen, 127.0.0.1:8484]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// Send all requests that no provider of the settings takes to this address
+    #[arg(long, value_name = "URL")]
+    pub(crate) upstream: Option<String>,
+    /// Compact on the way, or when the client asks for it
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub(crate) mode: Option<ModeName>,
+    /// Use this engine in place of context.engine
+    #[arg(long, value_name = "NAME")]
+    pub(crate) engine: Option<String>,
+}
+
+/// Who decides when a conversation is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeName {
+    /// The gateway, on the way to the provider
+    Transparent,
+    /// The client; its own compaction is answered by the engine
+    Native,
+}
+
+impl From<ModeName> for host_config::GatewayMode {
+    fn from(mode: ModeName) -> Self {
+        match mode {
+            ModeName::Transparent => host_config::GatewayMode::Transparent,
+            ModeName::Native => host_config::GatewayMode::Native,
+        }
+    }
+}
+
 /// When output is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Color {
@@ -84,6 +119,12 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// Count the tokens of a conversation or a text
     Tokens(TokensArgs),
+    /// Run the proxy that compacts the conversations of agents on their way to a provider
+    ///
+    /// Point a client's base URL at it: http://127.0.0.1:8484/v1 for OpenAI's, http://127.0.0.1:8484 for Anthropic's. It
+    /// ends on SIGTERM or Ctrl-C, after running answers have ended, and reads its settings anew on SIGHUP or when the file
+    /// changes.
+    Gateway(GatewayArgs),
     /// Check settings, engines, folders and tokenizer, and say what to do about faults
     Doctor,
     /// List the general plugins and the engines, and which engine is chosen

@@ -22,7 +22,7 @@ mod stored;
 pub use adopt::{Adopted, adopt};
 pub use events::{CompressEvent, Subscriber};
 pub use fits::Pins;
-pub use live::{Canceller, LiveSession, Options, RuntimeError};
+pub use live::{Canceller, LiveSession, Options, RuntimeError, settings_of};
 pub use mend::mend;
 pub use pins::PinRule;
 pub use recall::{HITS_DEFAULT, HITS_MAX, RecallBook};

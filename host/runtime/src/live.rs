@@ -592,7 +592,7 @@ fn fill(model: &mut ModelInfo, name: String, provider: &str, budgets: &Budgets) 
 }
 
 /// Returns the settings of an engine: the user's own section; for the built-in compressor also what `compression` says.
-pub(crate) fn settings_of(config: &Config, name: &str) -> Value {
+pub fn settings_of(config: &Config, name: &str) -> Value {
     let own = config.engines.get(name).cloned().unwrap_or_else(|| json!({}));
     if name != BUILTIN_NAME {
         return own;

@@ -3,6 +3,7 @@
 
 use crate::live::{LiveSession, RuntimeError, overhead_of};
 use engine_api::{Flags, Message, MessageId, ToolSchema};
+use host_core::Pressure;
 use host_core::outgoing::outgoing;
 use host_core::policy::Cause;
 use host_core::receipt::Receipt;
@@ -44,9 +45,10 @@ impl LiveSession {
     /// Takes the bytes that a client sent now for messages that it sent before: it moves its cache marks with each
     /// request, and what leaves must have them where they are now.
     pub fn refresh(&mut self, sent: &[(MessageId, &str)]) {
-        let mut newer: HashMap<MessageId, Arc<Message>> = HashMap::with_capacity(sent.len());
+        let sent: HashMap<MessageId, &str> = sent.iter().copied().collect();
+        let mut newer: HashMap<MessageId, Arc<Message>> = HashMap::new();
         for slot in &mut self.session.view {
-            let Some((id, raw)) = sent.iter().find(|(id, _)| *id == slot.id) else { continue };
+            let Some(raw) = sent.get(&slot.id) else { continue };
             if slot.raw == **raw || slot.flags.has(Flags::SYNTHETIC) {
                 continue;
             }
@@ -54,7 +56,10 @@ impl LiveSession {
             let mut message = Message::clone(slot);
             (*raw).clone_into(&mut message.raw);
             *slot = Arc::new(message);
-            newer.insert(*id, Arc::clone(slot));
+            newer.insert(slot.id, Arc::clone(slot));
+        }
+        if newer.is_empty() {
+            return;
         }
         for slot in self.session.transcript.iter_mut().filter(|slot| newer.contains_key(&slot.id)) {
             if let Some(message) = newer.get(&slot.id) {
@@ -76,6 +81,31 @@ impl LiveSession {
         let receipt = self.compact_for(Cause::Manual);
         (self.options.focus, self.options.keep_exchanges) = before;
         receipt
+    }
+
+    /// Returns the receipt of a decision that was made elsewhere: nothing changes, for this reason.
+    pub fn keep_as_it_is(&mut self, why: &str) -> Receipt {
+        let mut receipt = self.blank_receipt(self.prompt_tokens());
+        why.clone_into(&mut receipt.reason);
+        receipt
+    }
+
+    /// Takes over the provider's report of a request that was answered before the session was opened; 0 or an impossible
+    /// figure counts as none.
+    pub fn record_before(&mut self, reported_tokens: u64) {
+        let counted = self.session.tokens();
+        if Pressure::is_possible(reported_tokens, counted) {
+            self.pressure = Pressure::reported(reported_tokens, counted);
+        }
+    }
+
+    /// Tells whether another process has changed what the model sees.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Store`] if the store fails.
+    pub fn is_behind(&self) -> Result<bool, RuntimeError> {
+        let Some(stored) = &self.stored else { return Ok(false) };
+        Ok(stored.is_behind()?)
     }
 
     /// Has summaries by the conversation's own model asked where its requests go, with the client's own credentials.

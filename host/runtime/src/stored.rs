@@ -239,6 +239,11 @@ impl Stored {
         self.store.lease(self.key, &format!("process {}", std::process::id()))
     }
 
+    /// Tells whether another view or branch is live by now.
+    pub(crate) fn is_behind(&self) -> Result<bool, StoreError> {
+        Ok(self.store.live_view(self.key)? != (self.branch, self.view))
+    }
+
     /// Adds a message to the store and returns the id that it got there.
     pub(crate) fn append(&mut self, message: &Message) -> Result<MessageId, StoreError> {
         let ids = self.store.append(self.key, [(message, None)])?;

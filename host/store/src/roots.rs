@@ -4,6 +4,7 @@ use crate::error::{StoreError, while_doing};
 use crate::sessions::{self, SessionRow};
 use crate::store::Store;
 use crate::{align, branches};
+use rusqlite::OptionalExtension;
 
 /// Sessions that begin alike and are looked at, the newest first.
 const ALIKE_MAX: i64 = 16;
@@ -42,6 +43,27 @@ impl Store {
             let keys =
                 select.query_map([root.cast_signed(), ALIKE_MAX], |row| row.get(0)).map_err(while_doing(doing))?;
             keys.map(|key| sessions::by_key(conn, key.map_err(while_doing(doing))?)).collect()
+        })
+    }
+
+    /// Returns the session in which one goes on that was rotated, at the end of the chain; else the session itself.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn newest_rotation(&self, row: SessionRow) -> Result<SessionRow, StoreError> {
+        let doing = "following rotations";
+        self.read(doing, |conn| {
+            let sql = "SELECT id FROM sessions WHERE parent = ?1 AND kinship = 'rotation' ORDER BY id DESC LIMIT 1";
+            let mut select = conn.prepare_cached(sql).map_err(while_doing(doing))?;
+            let mut newest = row.key;
+            // A child has a greater key than its parent, so the chain ends.
+            while let Some(child) =
+                select.query_row([newest], |row| row.get::<_, i64>(0)).optional().map_err(while_doing(doing))?
+                && child > newest
+            {
+                newest = child;
+            }
+            if newest == row.key { Ok(row) } else { sessions::by_key(conn, newest) }
         })
     }
 

@@ -194,6 +194,17 @@ pub(crate) fn project(items: &[u64], covered: &HashMap<u64, Vec<u64>>, path: &[u
 }
 
 impl Store {
+    /// Returns the live branch of a session and its view; no view if nothing was compacted on it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn live_view(&self, session: i64) -> Result<(i64, Option<i64>), StoreError> {
+        self.read("finding the live view", |conn| {
+            let branch = branches::live(conn, session)?;
+            Ok((branch, branches::read(conn, session, branch)?.view))
+        })
+    }
+
     /// Lists a session's views, the newest first.
     ///
     /// # Errors

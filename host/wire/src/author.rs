@@ -77,6 +77,26 @@ pub fn answer_calls(dialect: Dialect, calling_raw: &str, calls: &[&Part], text: 
     }
 }
 
+/// Makes the messages that answer calls of functions, each with a text of its own.
+pub(crate) fn answers(dialect: Dialect, answers: &[(&str, &str)]) -> Vec<String> {
+    if answers.is_empty() {
+        return Vec::new();
+    }
+    let quoted = answers.iter().map(|(id, text)| (json::quote(id), json::quote(text)));
+    match dialect {
+        Dialect::Anthropic => {
+            let results: Vec<String> = quoted
+                .map(|(id, text)| format!("{{\"type\":\"tool_result\",\"tool_use_id\":{id},\"content\":{text}}}"))
+                .collect();
+            vec![user_blocks(&results)]
+        }
+        Dialect::Responses => answers.iter().map(|(id, text)| output_item("function_call", id, text)).collect(),
+        _ => {
+            quoted.map(|(id, text)| format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{text}}}")).collect()
+        }
+    }
+}
+
 /// Makes the item that answers a call of the given kind.
 pub(crate) fn output_item(call: &str, call_id: &str, text: &str) -> String {
     let output =

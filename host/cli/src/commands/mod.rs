@@ -5,6 +5,7 @@ mod completions;
 mod config;
 mod doctor;
 mod engines;
+mod gateway;
 mod plugins;
 mod recall;
 mod runner;
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: Cli, ui: &Ui) -> Result<Status, CliError> {
         Command::Engines(command) => engines::run(&command, global, ui),
         Command::Config(command) => config::run(&command, global, ui),
         Command::Tokens(args) => tokens::run(&args, global, ui),
+        Command::Gateway(args) => gateway::run(&args, global, ui),
         Command::Doctor => doctor::run(global, ui),
         Command::Plugins => plugins::run(global, ui),
         Command::Completions { shell } => completions::run(shell, ui),

@@ -1,0 +1,565 @@
+//! One request for a model's reply: its conversation is found, decided on, sent, answered, and what the provider reports
+//! is heard.
+
+use crate::app::App;
+use crate::body::{self, Answer};
+use crate::conversation::{Conversation, Outgoing, Rewritten};
+use crate::dress;
+use crate::exchange::{Exchange, Trouble};
+use crate::history::History;
+use crate::metrics::{CompactionLabels, KindLabels};
+use crate::sessions::Slot;
+use crate::settings::{Api, Provider};
+use crate::setup::Setup;
+use crate::upstream::{self, Begun, ERROR_BYTES_MAX, UpstreamError};
+use bytes::Bytes;
+use engine_api::Dialect;
+use host_config::GatewayMode;
+use host_core::Receipt;
+use host_core::summariser::Place;
+use host_llm::{Failure, Kind, of_status};
+use host_wire::{Envelope, RefusalKind};
+use hyper::{HeaderMap, Method, Response, StatusCode};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::OwnedMutexGuard;
+
+/// A client's own wish for this request: compact first, with what the summary should dwell on.
+const COMPACT_HEADER: &str = "x-palimpsest-compact";
+/// A client's own wish for the mode of its session.
+const MODE_HEADER: &str = "x-palimpsest-mode";
+/// Characters of a focus that a header gives.
+const FOCUS_CHARS_MAX: usize = 2_000;
+/// Credentials and choices of a client that its summaries need as well.
+const PLACE_HEADERS: [&str; 8] = [
+    "authorization",
+    "x-api-key",
+    "api-key",
+    "openai-organization",
+    "openai-project",
+    "chatgpt-account-id",
+    "anthropic-version",
+    "x-goog-api-key",
+];
+
+/// What finding a conversation goes by.
+pub(crate) struct Asked {
+    /// The client's own id for it.
+    pub(crate) id: Option<String>,
+    pub(crate) history: History,
+    pub(crate) envelope: Envelope,
+}
+
+impl Asked {
+    /// Tells whether the request begins with a summary that the client made itself.
+    pub(crate) fn is_client_summary(&self) -> bool {
+        host_wire::begins_with_client_summary(&self.envelope)
+    }
+}
+
+/// A compaction that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Manual {
+    pub(crate) focus: String,
+    pub(crate) keep_exchanges: u32,
+}
+
+/// A request, as far as a conversation needs to know it.
+pub(crate) struct Turn {
+    pub(crate) envelope: Envelope,
+    pub(crate) history: History,
+    pub(crate) model: String,
+    pub(crate) window: u64,
+    pub(crate) client: Option<String>,
+    pub(crate) place: Option<Place>,
+    /// The client compacts by itself.
+    pub(crate) is_native: bool,
+    pub(crate) manual: Option<Manual>,
+}
+
+impl Turn {
+    /// Returns the credentials under which the client's own provider can be asked for summaries.
+    fn place(url: &str, headers: &HeaderMap) -> Place {
+        let known = PLACE_HEADERS.iter().filter_map(|name| {
+            let value = headers.get(*name)?.to_str().ok()?;
+            Some(((*name).to_owned(), value.to_owned()))
+        });
+        Place { url: url.to_owned(), headers: known.collect() }
+    }
+}
+
+/// A request on its way.
+struct Flight {
+    exchange: Exchange,
+    setup: Arc<Setup>,
+    provider: Provider,
+    url: String,
+    headers: HeaderMap,
+    turn: Arc<Turn>,
+    slot: Arc<Slot>,
+    /// The messages that leave, where they are not the client's own.
+    rewritten: Option<Rewritten>,
+    host_tools: HashSet<String>,
+    engine: String,
+    bytes: u64,
+    /// A request that may be too long for the provider: the beginning of its answer is looked at before it is passed on.
+    may_overflow: bool,
+}
+
+/// Answers a request for a model's reply.
+pub(crate) async fn generate(
+    mut exchange: Exchange,
+    setup: Arc<Setup>,
+    named: Option<&str>,
+    place: (&str, Option<&str>),
+    headers: HeaderMap,
+    body: Bytes,
+    dialect: Dialect,
+) -> Response<Answer> {
+    let arrived = Instant::now();
+    exchange.line.request_bytes = body.len() as u64;
+    let text = match body::text(&body, &headers, setup.settings.body_bytes_max) {
+        Ok(text) => text,
+        Err(error) => return exchange.refuse(&Trouble::new(refusal_of(&error), error.to_string())),
+    };
+    let is_object = text.trim_start().starts_with('{');
+    let envelope = match Envelope::read(text, Some(dialect)) {
+        Ok(envelope) => envelope,
+        // A request whose history is at the provider, or that is not what it seems, is the provider's to judge.
+        Err(host_wire::WireError::NoMessages { .. }) if is_object => {
+            return pass(exchange, &setup, named, place, headers, body, Some(dialect)).await;
+        }
+        Err(error) => return exchange.refuse(&Trouble::new(RefusalKind::BadRequest, error.to_string())),
+    };
+    let model = envelope.model().unwrap_or_else(|| setup.config.model.default.clone());
+    exchange.line.model.clone_from(&model);
+    let provider = match setup.settings.provider(named, Some(Api::of(dialect)), &model) {
+        Ok(provider) => provider.clone(),
+        Err(why) => return exchange.refuse(&Trouble::new(RefusalKind::NotFound, why)),
+    };
+    exchange.line.provider.clone_from(&provider.name);
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let hint = host_wire::session_hint(&envelope, &header);
+    exchange.line.client = hint.client.unwrap_or_default().to_owned();
+    if at_the_provider(&envelope) || host_wire::is_side_call(&envelope, &header) {
+        return pass(exchange, &setup, named, place, headers, body, Some(dialect)).await;
+    }
+    let mode = match header(MODE_HEADER).as_deref() {
+        Some("native") => GatewayMode::Native,
+        Some("transparent") => GatewayMode::Transparent,
+        _ => setup.settings.mode_of(hint.client),
+    };
+    let url = provider.url(place.0, place.1);
+    let own_key = setup.settings.key.as_ref().map(|key| key.reveal());
+    let out = upstream::request_headers(&headers, &provider, dialect == Dialect::Anthropic, own_key);
+    let history = History::of(&envelope);
+    let window = exchange.app.windows.of(&provider, &model, &setup.config, &setup.prices);
+    let mut turn = Turn {
+        place: Some(Turn::place(&url, &out)),
+        client: hint.client.map(str::to_owned),
+        is_native: mode == GatewayMode::Native,
+        manual: header(COMPACT_HEADER)
+            .map(|focus| Manual { focus: focus.trim().chars().take(FOCUS_CHARS_MAX).collect(), keep_exchanges: 0 }),
+        model,
+        window,
+        history,
+        envelope,
+    };
+    let compaction = host_wire::recognise(&turn.envelope, &header, place.0);
+    if let Some(call) = compaction.filter(|_| turn.is_native) {
+        return crate::native::answer(exchange, setup, turn, call, hint.id).await;
+    }
+    if dialect == Dialect::Responses {
+        match crate::native::expand(&exchange.app, turn.envelope.clone()).await {
+            Ok(Some(expanded)) => (turn.history, turn.envelope) = (History::of(&expanded), expanded),
+            Ok(None) => {}
+            Err(why) => return exchange.refuse(&Trouble::new(RefusalKind::BadRequest, why)),
+        }
+    }
+    let turn = Arc::new(turn);
+    let slot = match find(&exchange.app, &turn, hint.id).await {
+        Ok(slot) => slot,
+        Err(why) => {
+            // Without a store there is no conversation, but there still is a request.
+            exchange.app.metrics.store_errors.inc();
+            exchange.line.problem = why;
+            return pass(exchange, &setup, named, place, headers, body, Some(dialect)).await;
+        }
+    };
+    exchange.line.session.clone_from(&slot.name);
+    let outgoing = decide(&mut exchange, &setup, &turn, &slot).await;
+    slot.note(&turn.history);
+    let may_overflow = outgoing.receipt.is_some();
+    account(&mut exchange, &setup, &slot, &outgoing);
+    let flight = Flight {
+        exchange,
+        provider,
+        url,
+        headers: out,
+        slot,
+        engine: outgoing.engine,
+        rewritten: outgoing.body,
+        host_tools: HashSet::new(),
+        bytes: 0,
+        may_overflow,
+        turn,
+        setup,
+    };
+    flight.fly(body, arrived).await
+}
+
+/// Tells whether the history is at the provider, so that what is here is not all of it.
+fn at_the_provider(envelope: &Envelope) -> bool {
+    ["previous_response_id", "conversation"].iter().any(|key| envelope.member(key).is_some_and(|raw| raw != "null"))
+}
+
+/// Finds a request's conversation.
+pub(crate) async fn find(app: &Arc<App>, turn: &Arc<Turn>, id: Option<String>) -> Result<Arc<Slot>, String> {
+    let asked = Asked { id, history: turn.history.clone(), envelope: turn.envelope.clone() };
+    if let Some(slot) = app.sessions.find(&asked) {
+        return Ok(slot);
+    }
+    let (app, dialect) = (Arc::clone(app), turn.envelope.dialect());
+    let opened = tokio::task::spawn_blocking(move || app.sessions.open(&app.store, &asked, dialect)).await;
+    opened.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+}
+
+/// Decides on a request, on a thread that may wait where a decision is near; a failure leaves the request as it came.
+async fn decide(exchange: &mut Exchange, setup: &Arc<Setup>, turn: &Arc<Turn>, slot: &Arc<Slot>) -> Outgoing {
+    let app = Arc::clone(&exchange.app);
+    let mut guard: OwnedMutexGuard<Conversation> = Arc::clone(&slot.conversation).lock_owned().await;
+    if guard.is_quick(setup, turn) {
+        let turn = Arc::clone(turn);
+        tokio::task::spawn_blocking(move || {
+            if guard.keep(&app.store, &turn).is_err() {
+                app.metrics.store_errors.inc();
+            }
+        });
+        return Outgoing::as_it_came();
+    }
+    let (setup, turn) = (Arc::clone(setup), Arc::clone(turn));
+    let prepared = tokio::task::spawn_blocking(move || {
+        let prepared = guard.prepare(&app.store, &setup, &turn);
+        (prepared, app)
+    });
+    match prepared.await {
+        Ok((Ok(outgoing), _)) => outgoing,
+        Ok((Err(error), app)) => {
+            app.metrics.store_errors.inc();
+            exchange.line.problem = error.to_string();
+            Outgoing::as_it_came()
+        }
+        Err(error) => {
+            exchange.line.problem = error.to_string();
+            Outgoing::as_it_came()
+        }
+    }
+}
+
+/// Notes what was done to a conversation: in the answer's header, the log and the metrics.
+fn account(exchange: &mut Exchange, setup: &Setup, slot: &Slot, outgoing: &Outgoing) {
+    let receipt = outgoing.receipt.as_ref();
+    let is_compacted = receipt.is_some_and(|receipt| receipt.action == "compacted");
+    let action = match receipt {
+        Some(_) if is_compacted => "compacted",
+        _ if outgoing.is_compacted => "view",
+        _ => "none",
+    };
+    action.clone_into(&mut exchange.line.action);
+    let saved = receipt.filter(|_| is_compacted).map_or(0, saved);
+    if let Some(receipt) = receipt.filter(|_| is_compacted) {
+        count(exchange, receipt);
+    }
+    if setup.config.gateway.response_header {
+        let engine = if outgoing.engine.is_empty() { &setup.config.context.engine } else { &outgoing.engine };
+        exchange.says(format!("engine={engine}; action={action}; saved={saved}; session={}", slot.name));
+    }
+}
+
+fn saved(receipt: &Receipt) -> u64 {
+    receipt.tokens_before.saturating_sub(receipt.tokens_after)
+}
+
+fn count(exchange: &Exchange, receipt: &Receipt) {
+    let metrics = &exchange.app.metrics;
+    let trigger = receipt.trigger.map_or_else(|| "none".to_owned(), |trigger| trigger.to_string());
+    let labels = CompactionLabels { engine: receipt.engine_used.clone(), trigger };
+    metrics.compactions.get_or_create(&labels).inc();
+    metrics.tokens.get_or_create(&KindLabels { kind: "saved" }).inc_by(saved(receipt));
+    if !receipt.fallbacks.is_empty() {
+        metrics.fallbacks.inc();
+    }
+}
+
+impl Flight {
+    /// Sends the request, makes it smaller where the provider says that it is too long, and begins the answer.
+    async fn fly(mut self, own_body: Bytes, arrived: Instant) -> Response<Answer> {
+        let is_encoded = self.headers.contains_key(hyper::header::CONTENT_ENCODING);
+        let mut overflows = 0;
+        loop {
+            let dressed = dress::dress(&self.setup, &self.provider, &self.turn, self.rewritten.as_ref());
+            self.host_tools = dressed.host_tools;
+            let body = match dressed.body {
+                Some(text) => {
+                    self.headers.remove(hyper::header::CONTENT_ENCODING);
+                    Bytes::from(text)
+                }
+                None => own_body.clone(),
+            };
+            debug_assert!(is_encoded || self.rewritten.is_some() || !body.is_empty());
+            self.bytes = body.len() as u64;
+            self.exchange.line.sent_bytes = self.bytes;
+            if overflows == 0 {
+                self.exchange.left_after(arrived.elapsed());
+            }
+            let begun = match self.send(body).await {
+                Ok(begun) => begun,
+                Err(error) => return self.exchange.refuse(&trouble_of(&error)),
+            };
+            let failure = match self.look(begun).await {
+                Look::Good(begun, first) => return self.answer(begun, first),
+                Look::Bad(failed) => failed,
+            };
+            let is_overflow = failure.failure.kind == Kind::Overflow || failure.status == StatusCode::PAYLOAD_TOO_LARGE;
+            if !is_overflow {
+                return self.forward_error(failure);
+            }
+            self.exchange.app.metrics.overflows.inc();
+            overflows += 1;
+            match self.shrink(&failure).await {
+                Some(smaller) if overflows <= host_core::pressure::OVERFLOWS_MAX => {
+                    account(&mut self.exchange, &self.setup, &self.slot, &smaller);
+                    (self.rewritten, self.engine) = (smaller.body, smaller.engine);
+                }
+                _ => {
+                    let (tokens, window) = self.sizes(&failure).await;
+                    let message = failure.failure.detail.clone();
+                    return self.exchange.refuse(&Trouble::new(RefusalKind::Overflow { tokens, window }, message));
+                }
+            }
+        }
+    }
+
+    async fn send(&self, body: Bytes) -> Result<Begun, UpstreamError> {
+        let app = &self.exchange.app;
+        let begun = app.upstream.send(&Method::POST, &self.url, &self.headers, body, &self.setup.settings).await?;
+        app.metrics.retries.inc_by(u64::from(begun.retries));
+        Ok(begun)
+    }
+
+    /// Looks at how an answer begins: an error may stand in its status or in the first of its events.
+    async fn look(&self, mut begun: Begun) -> Look {
+        let status = begun.response.status();
+        if !status.is_success() {
+            let headers = begun.response.headers().clone();
+            let body = read_error(&mut begun.response, self.setup.settings.stall_time).await;
+            let wait = upstream::retry_after(&headers);
+            let failure = of_status(status.as_u16(), wait, &String::from_utf8_lossy(&body));
+            return Look::Bad(Failed { status, headers, body, failure });
+        }
+        if !self.may_overflow || !is_stream(begun.response.headers()) {
+            return Look::Good(begun, Vec::new());
+        }
+        let mut held: Vec<Bytes> = Vec::new();
+        let mut reader = host_wire::Opening::new(self.turn.envelope.dialect());
+        loop {
+            let piece = tokio::time::timeout(self.setup.settings.stall_time, begun.response.chunk()).await;
+            let Ok(Ok(Some(piece))) = piece else { return Look::Good(begun, held) };
+            let seen = reader.feed(&piece);
+            held.push(piece);
+            match seen {
+                host_wire::Begins::NotYet => {}
+                host_wire::Begins::Well => return Look::Good(begun, held),
+                host_wire::Begins::Failed { code, message } => {
+                    let error = serde_json::json!({ "error": { "code": code, "message": message } }).to_string();
+                    let failure = of_status(400, None, &error);
+                    if failure.kind != Kind::Overflow {
+                        return Look::Good(begun, held);
+                    }
+                    let headers = begun.response.headers().clone();
+                    return Look::Bad(Failed {
+                        status: StatusCode::BAD_REQUEST,
+                        headers,
+                        body: Bytes::from(error),
+                        failure,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Has the conversation compacted further; none if nothing smaller was found.
+    async fn shrink(&self, failed: &Failed) -> Option<Outgoing> {
+        let app = Arc::clone(&self.exchange.app);
+        let window = failed.failure.window;
+        if let Some(window) = window {
+            app.windows.learn(&self.provider, &self.turn.model, window);
+        }
+        let mut guard = Arc::clone(&self.slot.conversation).lock_owned().await;
+        let (setup, turn) = (Arc::clone(&self.setup), Arc::clone(&self.turn));
+        let work = move || guard.overflowed(&app.store, &setup, &turn, window);
+        tokio::task::spawn_blocking(work).await.ok()?.ok()?
+    }
+
+    /// Returns how large the request is and what the provider takes, for an error that the client understands.
+    async fn sizes(&self, failed: &Failed) -> (u64, u64) {
+        let guard = self.slot.conversation.lock().await;
+        let tokens = guard.live().map_or(self.bytes / 3, |live| live.prompt_tokens().count);
+        (tokens, failed.failure.window.unwrap_or(self.turn.window))
+    }
+
+    fn forward_error(mut self, failed: Failed) -> Response<Answer> {
+        self.exchange.line.problem = failed.failure.outcome();
+        let mut response = Response::new(Answer::whole(failed.body));
+        *response.status_mut() = failed.status;
+        *response.headers_mut() = upstream::answer_headers(&failed.headers, true);
+        self.exchange.sign(&mut response);
+        response
+    }
+
+    /// Begins the answer to the client, and has its pieces follow.
+    fn answer(mut self, begun: Begun, first: Vec<Bytes>) -> Response<Answer> {
+        let is_changed = !self.host_tools.is_empty();
+        let (sink, body) = Answer::streamed();
+        let mut response = Response::new(body);
+        *response.status_mut() = begun.response.status();
+        *response.headers_mut() = upstream::answer_headers(begun.response.headers(), is_changed);
+        self.exchange.sign(&mut response);
+        tokio::spawn(crate::reply::pass_on(self.into_reply(), begun.response, first, sink));
+        response
+    }
+
+    fn into_reply(self) -> crate::reply::Reply {
+        crate::reply::Reply {
+            exchange: self.exchange,
+            setup: self.setup,
+            provider: self.provider,
+            url: self.url,
+            headers: self.headers,
+            turn: self.turn,
+            slot: self.slot,
+            rewritten: self.rewritten,
+            host_tools: self.host_tools,
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// What was seen of an answer's beginning.
+enum Look {
+    /// It can be passed on: with what was read of it.
+    Good(Begun, Vec<Bytes>),
+    Bad(Failed),
+}
+
+/// An answer that is an error.
+struct Failed {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+    failure: Failure,
+}
+
+/// Reads what there is of an error within bounds of size and time.
+async fn read_error(response: &mut reqwest::Response, time: Duration) -> Bytes {
+    let mut bytes = Vec::new();
+    while let Ok(Ok(Some(piece))) = tokio::time::timeout(time, response.chunk()).await {
+        let room = ERROR_BYTES_MAX.saturating_sub(bytes.len()).min(piece.len());
+        bytes.extend_from_slice(piece.get(..room).unwrap_or_default());
+        if room < piece.len() {
+            break;
+        }
+    }
+    Bytes::from(bytes)
+}
+
+pub(crate) fn is_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(hyper::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.to_ascii_lowercase().starts_with("text/event-stream"))
+}
+
+pub(crate) fn trouble_of(error: &UpstreamError) -> Trouble {
+    let kind = match error {
+        UpstreamError::Unreachable(_) => RefusalKind::Upstream,
+        UpstreamError::Late(_) => RefusalKind::Timeout,
+        UpstreamError::Invalid(_) => RefusalKind::Internal,
+    };
+    Trouble::new(kind, error.to_string())
+}
+
+pub(crate) fn refusal_of(error: &body::BodyError) -> RefusalKind {
+    match error {
+        body::BodyError::TooLarge(_) => RefusalKind::TooLarge,
+        body::BodyError::Late(_) => RefusalKind::Timeout,
+        body::BodyError::Encoding(_) => RefusalKind::Unsupported,
+        body::BodyError::Broken(_) | body::BodyError::Garbled(_) | body::BodyError::NoText(_) => {
+            RefusalKind::BadRequest
+        }
+    }
+}
+
+/// Sends a request through as it is: one that belongs to no conversation.
+pub(crate) async fn pass(
+    mut exchange: Exchange,
+    setup: &Arc<Setup>,
+    named: Option<&str>,
+    place: (&str, Option<&str>),
+    headers: HeaderMap,
+    body: Bytes,
+    dialect: Option<Dialect>,
+) -> Response<Answer> {
+    let provider = match setup.settings.provider(named, dialect.map(Api::of), &exchange.line.model) {
+        Ok(provider) => provider.clone(),
+        Err(why) => return exchange.refuse(&Trouble::new(RefusalKind::NotFound, why)),
+    };
+    exchange.line.provider.clone_from(&provider.name);
+    exchange.line.sent_bytes = body.len() as u64;
+    let own_key = setup.settings.key.as_ref().map(|key| key.reveal());
+    let out = upstream::request_headers(&headers, &provider, dialect == Some(Dialect::Anthropic), own_key);
+    let url = provider.url(place.0, place.1);
+    let sent = exchange.app.upstream.send(&Method::POST, &url, &out, body, &setup.settings).await;
+    match sent {
+        Ok(begun) => crate::reply::through(exchange, begun.response, setup.settings.stall_time),
+        Err(error) => exchange.refuse(&trouble_of(&error)),
+    }
+}
+
+/// Answers how large a request is: of a compacted conversation, what would leave is counted.
+pub(crate) async fn count_tokens(
+    exchange: Exchange,
+    setup: Arc<Setup>,
+    named: Option<&str>,
+    place: (&str, Option<&str>),
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Answer> {
+    let dialect = Dialect::Anthropic;
+    let text = body::text(&body, &headers, setup.settings.body_bytes_max).ok();
+    let envelope = text.and_then(|text| Envelope::read(text, Some(dialect)).ok());
+    let seen = match &envelope {
+        Some(envelope) => seen(&exchange.app, &setup, envelope, &headers).await,
+        None => None,
+    };
+    let mut headers = headers;
+    let body = match seen {
+        Some(text) => {
+            headers.remove(hyper::header::CONTENT_ENCODING);
+            Bytes::from(text)
+        }
+        None => body,
+    };
+    pass(exchange, &setup, named, place, headers, body, Some(dialect)).await
+}
+
+/// Returns a request as its compacted conversation leaves; none if it goes on with no conversation that is at hand and
+/// compacted.
+async fn seen(app: &Arc<App>, setup: &Setup, envelope: &Envelope, headers: &HeaderMap) -> Option<String> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let id = host_wire::session_hint(envelope, &header).id;
+    let asked = Asked { id, history: History::of(envelope), envelope: envelope.clone() };
+    let slot = app.sessions.find(&asked)?;
+    let guard = slot.conversation.lock().await;
+    let rewritten = guard.preview(setup, &asked.history, envelope)?;
+    Some(envelope.write(rewritten.iter().map(String::as_str)))
+}
