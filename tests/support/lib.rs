@@ -3,6 +3,7 @@
 //!
 //! Nothing here uses the crates under test, so a mistake of theirs cannot hide in the thing that looks for it.
 
+pub mod agent;
 pub mod corpus;
 pub mod env;
 pub mod fixtures;

@@ -40,9 +40,24 @@ pub enum Api {
     Responses,
 }
 
+/// A call of a tool that the model makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolUse {
+    /// The call's id.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// Its arguments; a text where the tool is a custom one of the Responses API.
+    pub input: Value,
+}
+
 /// What the provider does with a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
+    /// Answers with a text and calls of tools, and reports this many prompt tokens.
+    Use(String, Vec<ToolUse>, u64),
+    /// Answers with these events or this body as they are.
+    Raw(String),
     /// Answers with a text.
     Answer(String),
     /// Answers with a text and reports this many prompt and answer tokens.
@@ -112,6 +127,8 @@ impl Seen {
 type Script = Box<dyn FnMut(&Seen) -> Option<Reply> + Send>;
 
 struct State {
+    /// Real clients ask for more than a model's reply, and bring keys of their own.
+    is_for_clients: bool,
     key: Option<String>,
     script: Mutex<Script>,
     seen: Mutex<Vec<Seen>>,
@@ -138,7 +155,18 @@ impl Provider {
 
     /// Starts a provider that decides on each request; `None` is a fault.
     pub fn with(key: &str, script: impl FnMut(&Seen) -> Option<Reply> + Send + 'static) -> Provider {
+        Provider::make(key, false, script)
+    }
+
+    /// Starts a provider for real clients: it takes any key, lists its model, counts tokens, and does not mind what else is
+    /// asked.
+    pub fn for_clients(script: impl FnMut(&Seen) -> Option<Reply> + Send + 'static) -> Provider {
+        Provider::make("", true, script)
+    }
+
+    fn make(key: &str, is_for_clients: bool, script: impl FnMut(&Seen) -> Option<Reply> + Send + 'static) -> Provider {
         let state = Arc::new(State {
+            is_for_clients,
             key: Some(key.to_owned()).filter(|key| !key.is_empty()),
             script: Mutex::new(Box::new(script)),
             seen: Mutex::default(),
@@ -238,12 +266,16 @@ async fn serve(request: Request<Incoming>, state: Arc<State>) -> io::Result<Resp
         .iter()
         .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
     let Some(api) = checks::api(&path) else {
+        if state.is_for_clients {
+            return Ok(beside(&head.method, &path, &body));
+        }
         lock(&state.problems).push(format!("{} {path} is no path of an API", head.method));
         return Ok(respond(404, Vec::new(), "{}".to_owned()));
     };
     let json = serde_json::from_str(&body).unwrap_or_default();
     let seen = Seen { api, path, headers: headers.collect(), body, json };
-    let problems = checks::check(&seen, head.method.as_str(), state.key.as_deref(), &lock(&state.forbidden));
+    let key = checks::Key { wanted: state.key.as_deref(), is_any: state.is_for_clients };
+    let problems = checks::check(&seen, head.method.as_str(), &key, &lock(&state.forbidden));
     lock(&state.problems).extend(problems);
     lock(&state.seen).push(seen.clone());
     let reply = (lock(&state.script))(&seen);
@@ -267,6 +299,11 @@ async fn perform(reply: Reply, seen: &Seen) -> io::Result<Response<Body>> {
     };
     match reply {
         Reply::Answer(answer) => said(bodies::Said::text(&answer)),
+        Reply::Use(text, calls, prompt_tokens) => {
+            said(bodies::Said { end: bodies::End::Called, calls: &calls, prompt_tokens, ..bodies::Said::text(&text) })
+        }
+        Reply::Raw(text) if wants_stream => Ok(events(text)),
+        Reply::Raw(text) => Ok(respond(200, Vec::new(), text)),
         Reply::Counted(answer, prompt_tokens, answer_tokens) => {
             said(bodies::Said { prompt_tokens, answer_tokens, ..bodies::Said::text(&answer) })
         }
@@ -314,6 +351,22 @@ async fn perform(reply: Reply, seen: &Seen) -> io::Result<Response<Body>> {
             Ok(Response::new(body.boxed()))
         }
     }
+}
+
+/// Answers what a client asks beside its turns.
+fn beside(method: &hyper::Method, path: &str, body: &str) -> Response<Body> {
+    if path.ends_with("/count_tokens") {
+        return respond(200, Vec::new(), format!("{{\"input_tokens\":{}}}", body.len() / 4));
+    }
+    if path.ends_with("/models") && method == hyper::Method::GET {
+        let model = r#"{"id":"test-model","object":"model","created":1,"owned_by":"test","type":"model","display_name":"test-model"}"#;
+        return respond(
+            200,
+            Vec::new(),
+            format!("{{\"object\":\"list\",\"data\":[{model}],\"models\":[],\"has_more\":false}}"),
+        );
+    }
+    respond(404, Vec::new(), "{\"error\":{\"message\":\"not found\",\"type\":\"not_found\"}}".to_owned())
 }
 
 fn respond(status: u16, headers: Vec<(&'static str, String)>, body: String) -> Response<Body> {

@@ -1,8 +1,8 @@
 //! Runs the benchmarks and gathers their rows.
 
-use crate::{cargo, target};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use crate::cargo;
+use std::path::Path;
+use std::process::Stdio;
 
 /// Benchmarks. Each prints one JSON row a line: `{name, unit, ours, peer, ratio, goal, met}`.
 const BENCHES: &[&str] = &["boundary", "compressor", "import", "redact", "search", "store", "tokens"];
@@ -16,9 +16,6 @@ fn package(bench: &str) -> &'static str {
     }
 }
 
-/// The peer of the compressor, from PyPI.
-const HERMES: &str = "hermes-agent==0.19.0";
-
 /// Measures everything, or one benchmark; with `json`, writes the rows there as one list.
 pub(crate) fn run(only: Option<&str>, json: Option<&Path>) -> Result<(), String> {
     if let Some(name) = only.filter(|name| !BENCHES.contains(name)) {
@@ -29,7 +26,7 @@ pub(crate) fn run(only: Option<&str>, json: Option<&Path>) -> Result<(), String>
         let mut command = cargo();
         // It takes minutes to set up, so only where it is asked for by name.
         if only == Some("compressor") {
-            match hermes() {
+            match crate::clients::hermes() {
                 Ok(python) => drop(command.env("PALIMPSEST_HERMES_PYTHON", python)),
                 Err(problem) => println!("SKIPPED: Hermes is not measured: {problem}"),
             }
@@ -67,28 +64,4 @@ pub(crate) fn run(only: Option<&str>, json: Option<&Path>) -> Result<(), String>
         std::fs::write(file, text).map_err(|error| format!("could not write {}: {error}", file.display()))?;
     }
     Ok(())
-}
-
-/// Makes a Python that has Hermes, or finds the one made before.
-fn hermes() -> Result<PathBuf, String> {
-    let folder = target()?.join("hermes-venv");
-    let python = folder.join("bin/python");
-    let is_there = |python: &Path| {
-        let try_it = Command::new(python).args(["-c", "import agent.context_compressor"]).output();
-        try_it.is_ok_and(|output| output.status.success())
-    };
-    if is_there(&python) {
-        return Ok(python);
-    }
-    let venv = Command::new("python3").args(["-m", "venv"]).arg(&folder).output();
-    if !venv.is_ok_and(|output| output.status.success()) {
-        return Err("python3 -m venv did not work".to_owned());
-    }
-    let pip = Command::new(&python).args(["-m", "pip", "install", "--quiet", HERMES]).output();
-    let pip = pip.map_err(|error| format!("pip could not be run: {error}"))?;
-    if !pip.status.success() || !is_there(&python) {
-        let said = String::from_utf8_lossy(&pip.stderr);
-        return Err(format!("pip install {HERMES} did not work: {}", said.lines().last().unwrap_or("it said nothing")));
-    }
-    Ok(python)
 }

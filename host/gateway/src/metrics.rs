@@ -42,6 +42,7 @@ pub(crate) struct Metrics {
     pub(crate) resident_bytes: Gauge,
     pub(crate) overhead: Histogram,
     pub(crate) compactions: Family<CompactionLabels, Counter>,
+    pub(crate) native: Family<KindLabels, Counter>,
     pub(crate) tokens: Family<KindLabels, Counter>,
     pub(crate) fallbacks: Counter,
     pub(crate) engine_tools: Counter,
@@ -67,6 +68,7 @@ impl Metrics {
             resident_bytes: Gauge::default(),
             overhead: Histogram::new(exponential_buckets(start, factor, length)),
             compactions: Family::default(),
+            native: Family::default(),
             tokens: Family::default(),
             fallbacks: Counter::default(),
             engine_tools: Counter::default(),
@@ -90,6 +92,7 @@ impl Metrics {
             metrics.overhead.clone(),
         );
         registry.register("compactions", "Compactions, by engine and trigger", metrics.compactions.clone());
+        registry.register("native_compactions", "Compactions of clients answered, by client", metrics.native.clone());
         registry.register(
             "tokens",
             "Tokens: prompt, completion, cache_read and cache_write as providers report them, saved as we count them",

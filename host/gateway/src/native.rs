@@ -5,6 +5,7 @@ use crate::body::Answer;
 use crate::conversation::Conversation;
 use crate::exchange::{Exchange, Trouble, plain};
 use crate::history::History;
+use crate::metrics::KindLabels;
 use crate::sessions::Slot;
 use crate::setup::Setup;
 use crate::turn::{Turn, find};
@@ -55,6 +56,7 @@ pub(crate) async fn answer(
         slot.note(turn);
     }
     "native".clone_into(&mut exchange.line.action);
+    exchange.app.metrics.native.get_or_create(&KindLabels { kind: name(kind) }).inc();
     let receipt = &made.receipt;
     let saved = receipt.tokens_before.saturating_sub(receipt.tokens_after);
     if setup.config.gateway.response_header {
@@ -76,6 +78,15 @@ pub(crate) async fn answer(
     };
     exchange.sign(&mut response);
     response
+}
+
+fn name(kind: ClientCompaction) -> &'static str {
+    match kind {
+        ClientCompaction::CodexTrigger | ClientCompaction::CodexLocal | ClientCompaction::CodexEndpoint => "codex",
+        ClientCompaction::Claude => "claude",
+        ClientCompaction::OpenCode => "opencode",
+        ClientCompaction::Hermes => "hermes",
+    }
 }
 
 /// What the engine made of a conversation, in the form that its client wants.

@@ -142,14 +142,16 @@ pub(crate) async fn generate(
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let hint = host_wire::session_hint(&envelope, &header);
     exchange.line.client = hint.client.unwrap_or_default().to_owned();
-    if at_the_provider(&envelope) || host_wire::is_side_call(&envelope, &header) {
-        return pass(exchange, &setup, named, place, headers, body, Some(dialect)).await;
-    }
     let mode = match header(MODE_HEADER).as_deref() {
         Some("native") => GatewayMode::Native,
         Some("transparent") => GatewayMode::Transparent,
         _ => setup.settings.mode_of(hint.client),
     };
+    let compaction = (mode == GatewayMode::Native).then(|| host_wire::recognise(&envelope, &header, place.0)).flatten();
+    let is_aside = compaction.is_none() && host_wire::is_side_call(&envelope, &header);
+    if at_the_provider(&envelope) || is_aside {
+        return pass(exchange, &setup, named, place, headers, body, Some(dialect)).await;
+    }
     let url = provider.url(place.0, place.1);
     let own_key = setup.settings.key.as_ref().map(|key| key.reveal());
     let out = upstream::request_headers(&headers, &provider, dialect == Dialect::Anthropic, own_key);
@@ -166,8 +168,7 @@ pub(crate) async fn generate(
         history,
         envelope,
     };
-    let compaction = host_wire::recognise(&turn.envelope, &header, place.0);
-    if let Some(call) = compaction.filter(|_| turn.is_native) {
+    if let Some(call) = compaction {
         return crate::native::answer(exchange, setup, turn, call, hint.id).await;
     }
     if dialect == Dialect::Responses {

@@ -1,6 +1,6 @@
 //! Answers in the form of each API, whole and as event streams.
 
-use super::{Api, Seen};
+use super::{Api, Seen, ToolUse};
 use serde_json::{Value, json};
 
 /// How an answer ends.
@@ -21,13 +21,15 @@ pub(super) enum End {
 pub(super) struct Said<'a> {
     pub(super) text: &'a str,
     pub(super) end: End,
+    /// The calls, where it ends with any; one of `read`, if they are not named.
+    pub(super) calls: &'a [ToolUse],
     pub(super) prompt_tokens: u64,
     pub(super) answer_tokens: u64,
 }
 
 impl<'a> Said<'a> {
     pub(super) fn text(text: &'a str) -> Self {
-        Said { text, end: End::Whole, prompt_tokens: 10, answer_tokens: 5 }
+        Said { text, end: End::Whole, calls: &[], prompt_tokens: 10, answer_tokens: 5 }
     }
 }
 
@@ -51,6 +53,19 @@ pub(super) fn whole(seen: &Seen, said: &Said<'_>) -> String {
     value(seen, said).to_string()
 }
 
+/// Returns an id that differs from request to request of one conversation, which only grows or is compacted.
+fn message_id(seen: &Seen) -> String {
+    format!("msg_{}", seen.body.len())
+}
+
+/// Returns the calls that an answer ends with.
+fn calls(said: &Said<'_>) -> Vec<ToolUse> {
+    if said.calls.is_empty() {
+        return vec![ToolUse { id: "call_1".to_owned(), name: "read".to_owned(), input: json!({}) }];
+    }
+    said.calls.to_vec()
+}
+
 fn value(seen: &Seen, said: &Said<'_>) -> Value {
     let total = said.prompt_tokens + said.answer_tokens;
     match seen.api {
@@ -65,9 +80,13 @@ fn value(seen: &Seen, said: &Said<'_>) -> Value {
                     "stop"
                 }
                 End::Called => {
-                    message["content"] = Value::Null;
-                    message["tool_calls"] =
-                        json!([{"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]);
+                    if said.text.is_empty() {
+                        message["content"] = Value::Null;
+                    }
+                    let calls = calls(said).into_iter().map(|call| {
+                        json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.input.to_string()}})
+                    });
+                    message["tool_calls"] = calls.collect();
                     "tool_calls"
                 }
             };
@@ -82,14 +101,18 @@ fn value(seen: &Seen, said: &Said<'_>) -> Value {
                 End::Cut => "max_tokens",
                 End::Refused => "refusal",
                 End::Called => {
-                    content = json!([{"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}]);
+                    let calls = calls(said)
+                        .into_iter()
+                        .map(|call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}));
+                    let text = (!said.text.is_empty()).then(|| json!({"type": "text", "text": said.text}));
+                    content = text.into_iter().chain(calls).collect();
                     "tool_use"
                 }
             };
             if said.text.is_empty() && said.end != End::Called {
                 content = json!([]);
             }
-            json!({"id": "msg_1", "type": "message", "role": "assistant", "model": seen.model(), "content": content,
+            json!({"id": message_id(seen), "type": "message", "role": "assistant", "model": seen.model(), "content": content,
                 "stop_reason": stop, "stop_sequence": null,
                 "usage": {"input_tokens": said.prompt_tokens, "output_tokens": said.answer_tokens}})
         }
@@ -99,16 +122,21 @@ fn value(seen: &Seen, said: &Said<'_>) -> Value {
             } else {
                 json!({"type": "output_text", "text": said.text, "annotations": []})
             };
-            let item = if said.end == End::Called {
-                json!({"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "read", "arguments": "{}", "status": "completed"})
+            let message = json!({"type": "message", "id": message_id(seen), "role": "assistant", "status": "completed", "content": [part]});
+            let items: Vec<Value> = if said.end == End::Called {
+                let calls = calls(said).into_iter().map(|call| match &call.input {
+                    Value::String(input) => json!({"type": "custom_tool_call", "id": format!("ctc_{}", call.id), "call_id": call.id, "name": call.name, "input": input, "status": "completed"}),
+                    input => json!({"type": "function_call", "id": format!("fc_{}", call.id), "call_id": call.id, "name": call.name, "arguments": input.to_string(), "status": "completed"}),
+                });
+                (!said.text.is_empty()).then_some(message).into_iter().chain(calls).collect()
             } else {
-                json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]})
+                vec![message]
             };
             let is_cut = said.end == End::Cut;
             json!({"id": "resp_1", "object": "response", "created_at": 1, "model": seen.model(), "error": null,
                 "status": if is_cut { "incomplete" } else { "completed" },
                 "incomplete_details": if is_cut { json!({"reason": "max_output_tokens"}) } else { Value::Null },
-                "output": [item],
+                "output": items,
                 "usage": {"input_tokens": said.prompt_tokens, "output_tokens": said.answer_tokens, "total_tokens": total}})
         }
     }
@@ -121,8 +149,9 @@ pub(super) fn stream(seen: &Seen, said: &Said<'_>) -> String {
         Api::Chat => {
             let choice = &whole["choices"][0];
             let mut delta = choice["message"].clone();
-            if let Some(call) = delta.get_mut("tool_calls").and_then(|calls| calls.get_mut(0)) {
-                call["index"] = json!(0);
+            let calls = delta.get_mut("tool_calls").and_then(Value::as_array_mut);
+            for (index, call) in calls.into_iter().flatten().enumerate() {
+                call["index"] = json!(index);
             }
             let chunk = |choices: Value, usage: Value| json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": seen.model(), "choices": choices, "usage": usage});
             let wants_usage = seen.json["stream_options"]["include_usage"] == json!(true);
@@ -147,7 +176,9 @@ pub(super) fn stream(seen: &Seen, said: &Said<'_>) -> String {
                 let (empty, delta) = if block["type"] == "text" {
                     (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": block["text"]}))
                 } else {
-                    (block.clone(), json!({"type": "input_json_delta", "partial_json": "{}"}))
+                    let mut empty = block.clone();
+                    empty["input"] = json!({});
+                    (empty, json!({"type": "input_json_delta", "partial_json": block["input"].to_string()}))
                 };
                 events.push(json!({"type": "content_block_start", "index": index, "content_block": empty}));
                 events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
@@ -164,16 +195,17 @@ pub(super) fn stream(seen: &Seen, said: &Said<'_>) -> String {
             created["output"] = json!([]);
             created["status"] = json!("in_progress");
             created["usage"] = Value::Null;
-            let item = &whole["output"][0];
-            let mut events = vec![
-                json!({"type": "response.created", "response": created}),
-                json!({"type": "response.output_item.added", "output_index": 0, "item": item}),
-            ];
-            if item["type"] == "message" && !said.text.is_empty() {
-                events.push(json!({"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0,
-                    "content_index": 0, "delta": said.text}));
+            let mut events = vec![json!({"type": "response.created", "response": created})];
+            for (index, item) in whole["output"].as_array().into_iter().flatten().enumerate() {
+                events.push(json!({"type": "response.output_item.added", "output_index": index, "item": item}));
+                if item["type"] == "message" && !said.text.is_empty() {
+                    events.push(
+                        json!({"type": "response.output_text.delta", "item_id": message_id(seen), "output_index": index,
+                        "content_index": 0, "delta": said.text}),
+                    );
+                }
+                events.push(json!({"type": "response.output_item.done", "output_index": index, "item": item}));
             }
-            events.push(json!({"type": "response.output_item.done", "output_index": 0, "item": item}));
             let end = if said.end == End::Cut { "response.incomplete" } else { "response.completed" };
             events.push(json!({"type": end, "response": whole}));
             for (number, event) in events.iter_mut().enumerate() {

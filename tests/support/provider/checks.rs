@@ -12,8 +12,16 @@ pub(super) fn api(path: &str) -> Option<Api> {
         .map(|(_, api)| api)
 }
 
+/// Which key a request must bring.
+pub(super) struct Key<'a> {
+    /// This one; none if there must be none.
+    pub(super) wanted: Option<&'a str>,
+    /// Or any at all.
+    pub(super) is_any: bool,
+}
+
 /// Lists what is wrong with a request.
-pub(super) fn check(seen: &Seen, method: &str, key: Option<&str>, forbidden: &[String]) -> Vec<String> {
+pub(super) fn check(seen: &Seen, method: &str, key: &Key<'_>, forbidden: &[String]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut fault = |is_fault: bool, what: &str| {
         if is_fault {
@@ -24,12 +32,14 @@ pub(super) fn check(seen: &Seen, method: &str, key: Option<&str>, forbidden: &[S
     let content_type = seen.header("content-type").unwrap_or_default();
     fault(!content_type.starts_with("application/json"), "the content type is not JSON");
     let (header, wanted) = match seen.api {
-        Api::Messages => ("x-api-key", key.map(str::to_owned)),
-        Api::Chat | Api::Responses => ("authorization", key.map(|key| format!("Bearer {key}"))),
+        Api::Messages => ("x-api-key", key.wanted.map(str::to_owned)),
+        Api::Chat | Api::Responses => ("authorization", key.wanted.map(|key| format!("Bearer {key}"))),
     };
     let other = if header == "authorization" { "x-api-key" } else { "authorization" };
-    fault(seen.header(header) != wanted.as_deref(), "the key is missing, wrong, or not wanted");
-    fault(seen.header(other).is_some(), "a key in a header of another API");
+    if !key.is_any {
+        fault(seen.header(header) != wanted.as_deref(), "the key is missing, wrong, or not wanted");
+        fault(seen.header(other).is_some(), "a key in a header of another API");
+    }
     for text in forbidden {
         fault(seen.body.contains(text.as_str()), "the body holds a text that must not leave");
         fault(
@@ -46,7 +56,8 @@ pub(super) fn check(seen: &Seen, method: &str, key: Option<&str>, forbidden: &[S
     let is_set = |key: &str| body.get(key).is_some_and(|value| !value.is_null());
     fault(is_set("stream_options") && !is_stream, "stream_options without stream");
     let has_tools = body.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty());
-    fault(is_set("tool_choice") && !has_tools, "tool_choice without tools");
+    // Codex says how tools are chosen where it offers none.
+    fault(is_set("tool_choice") && !has_tools && !key.is_any, "tool_choice without tools");
     let limits: &[&str] = match seen.api {
         Api::Chat => &["max_tokens", "max_completion_tokens"],
         Api::Messages => &["max_tokens"],

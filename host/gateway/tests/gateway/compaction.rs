@@ -132,3 +132,26 @@ fn compaction_can_be_switched_off_and_asked_for() {
     assert!(got.header("x-palimpsest").contains("action=compacted"), "{}", got.header("x-palimpsest"));
     assert!(world.provider.seen().last().unwrap().body.len() < 100_000);
 }
+
+#[test]
+fn a_small_window_with_large_tools_is_not_compacted_with_every_turn() {
+    let world = World::with("model: {context_length: 64000}", counting());
+    let mut chat = Chat::new("Read all parts.");
+    chat.messages[0]["content"] = serde_json::Value::from("A rule of the house, in a few plain words. ".repeat(3_500));
+    grow(&world, &mut chat, 0..40, 7_000);
+    let list = world.get("/palimpsest/sessions").json();
+    let name = list["sessions"][0]["name"].as_str().unwrap().to_owned();
+    let session = world.get(&format!("/palimpsest/sessions/{name}")).json();
+    for receipt in session["receipts"].as_array().unwrap() {
+        println!(
+            "{} -> {} target {} {} | {} {}",
+            receipt["tokens_before"],
+            receipt["tokens_after"],
+            receipt["target_tokens"],
+            receipt["rung"],
+            receipt["reason"],
+            receipt["fallbacks"]
+        );
+    }
+    assert!(compactions(&world) <= 12, "{} compactions in 40 turns", compactions(&world));
+}

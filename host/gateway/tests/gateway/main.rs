@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod compaction;
+mod dialects;
 mod edges;
 mod plain;
 mod world;
