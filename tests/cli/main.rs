@@ -7,6 +7,7 @@ mod compact;
 mod engines;
 mod local_model;
 mod sessions;
+mod wrap;
 
 use serde_json::Value;
 use std::path::PathBuf;

@@ -6,6 +6,7 @@ pub(crate) use sessions::{
     CompactSessionArgs, ExportArgs, ImportArgs, Kind, ListArgs, PinArgs, RecallArgs, SessionsCommand, ShowArgs, Sort,
 };
 
+use crate::commands::Client;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use host_import::Format;
@@ -71,6 +72,30 @@ pub(crate) struct GatewayArgs {
     pub(crate) engine: Option<String>,
 }
 
+/// Whose settings are changed.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WrapArgs {
+    /// The agent
+    #[arg(value_name = "CLIENT", value_enum)]
+    pub(crate) client: Client,
+    /// Where the gateway is [default: gateway.listen, http://127.0.0.1:8484]
+    #[arg(long, value_name = "URL", value_parser = origin)]
+    pub(crate) gateway: Option<String>,
+    /// Say what would be done and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Reads an origin: scheme, host and port.
+fn origin(text: &str) -> Result<String, String> {
+    let origin = text.trim().trim_end_matches('/');
+    let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.contains(['/', ' ', '"', '\\']) => Ok(origin.to_owned()),
+        _ => Err("it is scheme, host and port, as in http://127.0.0.1:8484".to_owned()),
+    }
+}
+
 /// Who decides when a conversation is compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeName {
@@ -125,6 +150,10 @@ pub(crate) enum Command {
     /// ends on SIGTERM or Ctrl-C, after running answers have ended, and reads its settings anew on SIGHUP or when the file
     /// changes.
     Gateway(GatewayArgs),
+    /// Point an agent's own settings at the gateway; the original is kept
+    Wrap(WrapArgs),
+    /// Put an agent's settings back as they were before `wrap`
+    Unwrap(WrapArgs),
     /// Check settings, engines, folders and tokenizer, and say what to do about faults
     Doctor,
     /// List the general plugins and the engines, and which engine is chosen

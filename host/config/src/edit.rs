@@ -32,6 +32,17 @@ pub fn set_value(text: &str, key: &str, value: &Value) -> Result<String, ConfigE
     apply(text, &target, value)
 }
 
+/// Returns another program's YAML with one text in it changed or added, and the text that stood there; all else stays.
+pub fn set_text(text: &str, path: &[&str], value: &str) -> Result<(String, Option<String>), ConfigError> {
+    let path: Vec<String> = path.iter().map(|name| (*name).to_owned()).collect();
+    let old = tree::read(text).ok().and_then(|read| {
+        let found = path.iter().try_fold(&read.value, |at, name| at.get(name))?;
+        found.as_str().map(str::to_owned)
+    });
+    let target = Target { key: path.join("."), path, kind: None };
+    Ok((apply(text, &target, Value::from(value))?, old))
+}
+
 /// A place that may be set.
 #[derive(Debug)]
 struct Target {

@@ -22,7 +22,7 @@ mod types;
 
 pub use budget::{Budgets, Step, budgets, budgets_for, explain};
 pub use diagnostic::{Diagnostic, Severity};
-pub use edit::{set, set_value};
+pub use edit::{set, set_text, set_value};
 pub use error::ConfigError;
 pub use locate::{
     CONFIG_VARIABLE, FILE_NAME, HOME_VARIABLE, Located, home_dir, load, load_file, locate, write_atomically,
@@ -32,6 +32,6 @@ pub use parse::{FILE_BYTES_MAX, Loaded, parse};
 pub use render::{example_yaml, reference_markdown, schema};
 pub use secret::{MASK, Secret, expand, masked};
 pub use types::{
-    AuxCompression, Auxiliary, CacheTtl, CodexAppServerAuto, Compression, Config, ContextSection, GatewayMode, GatewaySection, Mode,
-    ModelSection, PluginsSection, PromptCaching, Provider, TailMode,
+    AuxCompression, Auxiliary, CacheTtl, CodexAppServerAuto, Compression, Config, ContextSection, GatewayMode,
+    GatewaySection, Mode, ModelSection, PluginsSection, PromptCaching, Provider, TailMode,
 };

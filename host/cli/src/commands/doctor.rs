@@ -2,7 +2,7 @@
 
 use crate::args::Global;
 use crate::check::{Check, tally};
-use crate::commands::Status;
+use crate::commands::{Status, wrap};
 use crate::error::CliError;
 use crate::place::Place;
 use crate::shelf::{self, Proof, with_ending};
@@ -13,13 +13,18 @@ use host_config::Severity;
 use host_registry::{Registry, State, TRUST_FILE, TrustFile};
 use host_tokens::{Basis, Counter};
 use serde::Serialize;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
+use std::time::Duration;
 
 /// A text whose count says that a vocabulary is whole, with one model of each vocabulary.
 const SAMPLE: &str = "a page that was scraped and written over";
 const SAMPLE_MODELS: [&str; 2] = ["gpt-4o", "gpt-4"];
 /// Remarks about the settings that are shown; `config validate` shows all.
 const REMARKS_MAX: usize = 10;
+/// How long the gateway may take to say that it is there.
+const ANSWER_TIME: Duration = Duration::from_millis(500);
 /// Longest name of a section, with the space after it.
 const SECTION_WIDTH: usize = 10;
 
@@ -38,6 +43,7 @@ pub(crate) fn run(global: &Global, ui: &Ui) -> Result<Status, CliError> {
         Section { name: "Home", checks: home(&place) },
         Section { name: "Store", checks: store(&place) },
         Section { name: "Tokenizer", checks: tokenizer(&place) },
+        Section { name: "Clients", checks: clients(&place) },
     ];
     let (bad, odd) = tally(sections.iter().flat_map(|section| &section.checks));
     let status = Status::failed_if(bad > 0);
@@ -58,6 +64,49 @@ pub(crate) fn run(global: &Global, ui: &Ui) -> Result<Status, CliError> {
     };
     ui.out(&format!("{summary}\n"))?;
     Ok(status)
+}
+
+/// Says which agents go through the gateway, and whether it answers.
+fn clients(place: &Place) -> Vec<Check> {
+    let origin = wrap::gateway_of(place);
+    let is_up = answers(&origin);
+    let state = if is_up { "answers" } else { "does not answer; `palimpsest gateway` starts it" };
+    let mut checks = vec![Check::good(format!("the gateway at {origin} {state}"))];
+    let env = |name: &str| std::env::var_os(name);
+    for client in wrap::ALL {
+        let settings = wrap::Settings::find(client, &env);
+        let text = std::fs::read_to_string(&settings.path).unwrap_or_default();
+        let (installed, is_routed) = (settings.is_installed(&env), settings.is_routed(&text, &origin));
+        let overridden = settings.overridden(&env);
+        let wrap_it = format!("`palimpsest wrap {}` does it", client.name());
+        checks.push(match (is_routed, installed) {
+            (true, _) if overridden.is_some() => {
+                Check::odd(format!("{client} is routed"), overridden.unwrap_or_default(), "take the variable away")
+            }
+            (true, _) if !is_up => {
+                Check::odd(format!("{client} is routed, and nothing answers there"), "", "start `palimpsest gateway`")
+            }
+            (true, _) => Check::good(format!("{client} is routed")),
+            (false, true) => Check::good(format!("{client} is not routed; {wrap_it}")),
+            (false, false) => Check::good(format!("{client} is not installed")),
+        });
+    }
+    checks
+}
+
+/// Asks a gateway on this machine whether it is there.
+fn answers(origin: &str) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let place = origin.trim_start_matches("http://");
+        let address = place.parse().map_err(std::io::Error::other)?;
+        let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIME)?;
+        stream.set_read_timeout(Some(ANSWER_TIME))?;
+        stream.write_all(format!("GET /livez HTTP/1.1\r\nhost: {place}\r\nconnection: close\r\n\r\n").as_bytes())?;
+        let mut start = [0; 16];
+        let length = stream.read(&mut start)?;
+        Ok(start.get(..length).is_some_and(|start| start.starts_with(b"HTTP/1.1 200")))
+    };
+    ask().unwrap_or(false)
 }
 
 fn config(place: &Place) -> Vec<Check> {

@@ -20,7 +20,8 @@ pub(crate) fn run(args: &GatewayArgs, global: &Global, ui: &Ui) -> Result<Status
     let settings_file = place.located.path.clone();
     let parts = parts_of(place, args, subscribers.clone());
     let gateway = runtime.block_on(Gateway::bind(parts, store)).map_err(|error| {
-        CliError::user(error.to_string()).hint("`palimpsest config explain` shows the settings; --listen takes another address")
+        CliError::user(error.to_string())
+            .hint("`palimpsest config explain` shows the settings; --listen takes another address")
     })?;
     for problem in &gateway.problems {
         ui.warn(problem);

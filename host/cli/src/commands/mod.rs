@@ -11,6 +11,9 @@ mod recall;
 mod runner;
 mod sessions;
 mod tokens;
+mod wrap;
+
+pub(crate) use wrap::Client;
 
 use crate::args::{Cli, Command};
 use crate::error::CliError;
@@ -43,6 +46,8 @@ pub(crate) fn run(cli: Cli, ui: &Ui) -> Result<Status, CliError> {
         Command::Config(command) => config::run(&command, global, ui),
         Command::Tokens(args) => tokens::run(&args, global, ui),
         Command::Gateway(args) => gateway::run(&args, global, ui),
+        Command::Wrap(args) => wrap::wrap(&args, global, ui),
+        Command::Unwrap(args) => wrap::unwrap(&args, global, ui),
         Command::Doctor => doctor::run(global, ui),
         Command::Plugins => plugins::run(global, ui),
         Command::Completions { shell } => completions::run(shell, ui),
