@@ -8,6 +8,7 @@
 pub mod apply;
 pub mod breaker;
 pub mod draft;
+pub mod economy;
 pub mod frame;
 pub mod grammar;
 pub mod ladder;

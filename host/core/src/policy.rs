@@ -2,12 +2,16 @@
 //!
 //! Pure: it sees counts and settings, never messages, so each rule can be tested with numbers.
 
+use crate::economy::{self, Outlook, TURNS_EXPECTED, Terms, Worth};
 use crate::pressure::{OVERFLOWS_MAX, Pressure};
 use engine_api::{Decision as EngineDecision, PromptTokens, Trigger};
 use host_config::{Budgets, Config};
 
 /// Messages below which the safety valve stays shut; Hermes uses the same.
 const HYGIENE_MESSAGES_MIN: usize = 4;
+
+/// On a cold cache a conversation is compacted from this part of the threshold on; a smaller one is cheap as it is.
+const COLD_PART: u64 = 2;
 
 /// Why a decision is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +30,31 @@ pub enum Cause {
     },
 }
 
+/// What a compaction would cost and save.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Economy {
+    /// What the model's tokens cost.
+    pub terms: Terms,
+    /// What the request would become.
+    pub outlook: Outlook,
+}
+
+impl Economy {
+    /// Weighs it, and says how in one line.
+    fn weigh(&self) -> (Worth, String) {
+        let worth = economy::weigh(self.terms, self.outlook);
+        let cache = if self.outlook.is_warm { "warm" } else { "cold" };
+        let said = match worth {
+            Worth::AtOnce => format!("on a {cache} cache it pays at once"),
+            Worth::After(turns) => {
+                format!("on a {cache} cache it pays after {turns:.1} turns, and {TURNS_EXPECTED} are expected")
+            }
+            Worth::Never => format!("on a {cache} cache it never pays"),
+        };
+        (worth, said)
+    }
+}
+
 /// What a decision is made on.
 #[derive(Debug)]
 pub struct Situation<'a> {
@@ -41,6 +70,8 @@ pub struct Situation<'a> {
     pub message_count: usize,
     /// What the engine says.
     pub engine: EngineDecision,
+    /// What a compaction would cost and save, where that decides.
+    pub economy: Option<Economy>,
     /// What earlier requests and compactions came to.
     pub pressure: &'a mut Pressure,
 }
@@ -63,7 +94,7 @@ pub enum Decision {
 
 /// Decides.
 pub fn decide(situation: Situation<'_>) -> Decision {
-    let Situation { cause, config, budgets, prompt_tokens, message_count, engine, pressure } = situation;
+    let Situation { cause, config, budgets, prompt_tokens, message_count, engine, economy, pressure } = situation;
     let tokens = prompt_tokens.count;
     let threshold = budgets.threshold_tokens;
     // A compaction that does not end below its own threshold would fire again at once.
@@ -94,6 +125,16 @@ pub fn decide(situation: Situation<'_>) -> Decision {
     if tokens >= budgets.hygiene_tokens && message_count >= HYGIENE_MESSAGES_MIN {
         let reason = format!("{tokens} tokens reach {} (85 % of the window)", budgets.hygiene_tokens);
         return compact(Trigger::Hygiene, reason);
+    }
+    let wants = if engine.host_decides { tokens >= threshold } else { engine.compress };
+    if let Some(economy) = economy {
+        let (worth, said) = economy.weigh();
+        // A cold cache is the moment to compact, before the threshold too; a warm one may be worth waiting for.
+        let is_moment = worth == Worth::AtOnce && tokens >= threshold / COLD_PART;
+        if is_moment || (wants && worth.is_good()) {
+            return compact(Trigger::Threshold, format!("{tokens} tokens, threshold {threshold}; {said}"));
+        }
+        return Decision::Keep(format!("{tokens} tokens, threshold {threshold}; {said}"));
     }
     let keep = if engine.host_decides {
         if tokens >= threshold {

@@ -1,5 +1,6 @@
 //! Who answers the completions that engines ask for, seen from where no network is known.
 
+use crate::economy::Terms;
 use engine_api::{Completion, CompletionModel, CompletionRequest, Dialect, EngineError};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -127,6 +128,11 @@ pub struct Answer {
 pub trait Summariser: Send + Sync {
     /// Chooses the cheapest model that fits; the error says in one line why none can be asked now.
     fn route(&self, main: &MainModel, sizes: &Sizes, force: bool) -> Result<Route, String>;
+    /// Returns what the conversation's model costs; none if that is not known.
+    fn terms(&self, main: &MainModel, prompt_tokens: u64) -> Option<Terms> {
+        let _ = (main, prompt_tokens);
+        None
+    }
     /// Asks a model.
     fn complete(&self, ask: &Ask<'_>) -> Answer;
 }

@@ -55,6 +55,8 @@ pub(crate) struct Conversation {
     reported: Option<(u64, u64)>,
     insertions: Vec<Insertion>,
     last: Option<Instant>,
+    /// When the provider answered last.
+    answered: Option<Instant>,
     model: (String, u64),
     root: u64,
 }
@@ -91,6 +93,7 @@ impl Conversation {
             reported: None,
             insertions: Vec::new(),
             last: None,
+            answered: None,
             model: (String::new(), 0),
             root,
         }
@@ -276,6 +279,7 @@ impl Conversation {
 
     /// Hears the usage of an answered request.
     pub(crate) fn record(&mut self, store: &Store, usage: &Usage, request_bytes: u64) {
+        self.answered = Some(Instant::now());
         if usage.prompt_tokens > 0 {
             self.reported = Some((usage.prompt_tokens, request_bytes));
         }
@@ -376,7 +380,7 @@ impl Conversation {
             live = live.with_subscriber(std::sync::Arc::clone(subscriber));
         }
         if let Some((reported, _)) = self.reported {
-            live.record_before(reported);
+            live.record_before(reported, self.answered.map(|at| at.elapsed()).unwrap_or_default());
         }
         if let Some(turn) = turn {
             self.model = (turn.model.clone(), turn.window);

@@ -11,6 +11,7 @@ use crate::send::{self, Parcel, Sender};
 use crate::splice;
 use engine_api::{Completion, CompletionModel, CompletionRequest, Dialect, EngineError, ErrorKind, Usage};
 use host_config::Config;
+use host_core::economy::Terms;
 use host_core::summariser::{Answer, Ask, Call, MainModel, Route, Sizes, Summariser};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -372,6 +373,11 @@ impl Client {
 }
 
 impl Summariser for Client {
+    fn terms(&self, main: &MainModel, prompt_tokens: u64) -> Option<Terms> {
+        let price = self.prices.find(&main.name)?.at(prompt_tokens);
+        let output = price.output / price.input;
+        output.is_finite().then_some(Terms { read: price.read, write: price.write, output })
+    }
     fn route(&self, main: &MainModel, sizes: &Sizes, force: bool) -> Result<Route, String> {
         let own = self.endpoints.main(main, &self.prices);
         let awake = |target: Target| match self.awake(vec![target], force) {

@@ -8,10 +8,12 @@ use engine_api::{
     Basis, CompactionPlan, CompletionModel, CompressRequest, Conversation, Decision as EngineDecision, EngineError,
     EngineSession, HostServices, Lifecycle, LifecycleEvent, Message, PlanResult, PromptTokens, Trigger, ViewTable,
 };
+use host_config::Mode;
 use host_core::Session;
+use host_core::economy::Outlook;
 use host_core::ladder::{self, Descent, Goal, Proposer, Rung};
 use host_core::outgoing::outgoing_count;
-use host_core::policy::{Cause, Decision, Situation, decide};
+use host_core::policy::{Cause, Decision, Economy, Situation, decide};
 use host_core::receipt::{self, Receipt};
 use host_core::summariser::{REQUESTS_MAX, Route, Sizes};
 use host_core::survival;
@@ -29,6 +31,8 @@ const SUMMARY_SECONDS_MAX: u64 = 300;
 /// What of a client's memory text a summariser sees: head and tail, in characters. Hermes' figures.
 const MEMORY_CHARS: (usize, usize) = (4_000, 1_500);
 const MEMORY_CHARS_MAX: usize = 6_000;
+/// A summary is taken to be at most this part of the request, where nothing better is known.
+const SUMMARY_PART: u64 = 10;
 /// Why a compaction was not made.
 const ABORTS: &str = "compression.abort_on_summary_failure is true";
 
@@ -40,6 +44,7 @@ impl LiveSession {
             // Nobody is asked whether: a person or the provider has said so.
             Cause::Manual | Cause::Overflow { .. } => EngineDecision::host_decides(),
         };
+        let economy = self.economy(prompt_tokens);
         decide(Situation {
             cause,
             config: &self.config,
@@ -47,8 +52,26 @@ impl LiveSession {
             prompt_tokens,
             message_count: self.session.view.len(),
             engine,
+            economy,
             pressure: &mut self.pressure,
         })
+    }
+
+    /// Returns what a compaction would cost and save, if the settings want that to decide and prices are known.
+    fn economy(&self, prompt_tokens: PromptTokens) -> Option<Economy> {
+        if self.config.context.mode != Mode::Economic {
+            return None;
+        }
+        let terms = self.summariser.terms(&self.main_model(), prompt_tokens.count)?;
+        let outlook = Outlook {
+            prompt: prompt_tokens.count,
+            kept: self.session.overhead_tokens,
+            summary: self.budgets.summary_tokens_max.min(prompt_tokens.count / SUMMARY_PART),
+            tail: self.budgets.tail_budget_tokens,
+            is_warm: self.is_cache_warm(),
+            is_asked: self.route(Cause::Request { idle_seconds: 0 }).is_ok(),
+        };
+        Some(Economy { terms, outlook })
     }
 
     /// Asks the engine whether it wants its next plan to be prepared.

@@ -104,7 +104,7 @@ pub struct LiveSession {
     calibration: Calibration,
     pub(crate) is_compacted: bool,
     pub(crate) cancelled: Arc<AtomicBool>,
-    answered: Option<Instant>,
+    pub(crate) answered: Option<Instant>,
     pub(crate) stored: Option<Stored>,
     pub(crate) subscribers: Vec<Subscriber>,
     /// Compactions of a session that is in no store.

@@ -11,6 +11,7 @@ use host_core::summariser::Place;
 use host_wire::{Document, Envelope};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 impl LiveSession {
     /// Goes on with a request whose history is the known one and these new messages; returns their ids.
@@ -90,9 +91,10 @@ impl LiveSession {
         receipt
     }
 
-    /// Takes over the provider's report of a request that was answered before the session was opened; 0 or an impossible
-    /// figure counts as none.
-    pub fn record_before(&mut self, reported_tokens: u64) {
+    /// Takes over the provider's report of a request that was answered so long before the session was opened; 0 or an
+    /// impossible figure counts as none.
+    pub fn record_before(&mut self, reported_tokens: u64, since: Duration) {
+        self.answered = Instant::now().checked_sub(since);
         let counted = self.session.tokens();
         if Pressure::is_possible(reported_tokens, counted) {
             self.pressure = Pressure::reported(reported_tokens, counted);

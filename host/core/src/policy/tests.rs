@@ -8,12 +8,13 @@ struct Case {
     cause: Cause,
     config: Config,
     engine: EngineDecision,
+    economy: Option<Economy>,
     pressure: Pressure,
 }
 
 fn at(tokens: u64, messages: usize) -> Case {
     let (config, engine, pressure) = (Config::default(), EngineDecision::host_decides(), Pressure::default());
-    Case { tokens, messages, cause: Cause::Request { idle_seconds: 0 }, config, engine, pressure }
+    Case { tokens, messages, cause: Cause::Request { idle_seconds: 0 }, config, engine, economy: None, pressure }
 }
 
 fn decided(mut case: Case) -> Decision {
@@ -25,6 +26,7 @@ fn decided(mut case: Case) -> Decision {
         prompt_tokens: PromptTokens { count: case.tokens, basis: Basis::Counted },
         message_count: case.messages,
         engine: case.engine,
+        economy: case.economy,
         pressure: &mut case.pressure,
     })
 }
@@ -47,6 +49,22 @@ fn target(case: Case) -> Option<u64> {
 fn the_threshold_of_a_200k_window_is_150k() {
     assert_eq!(trigger(at(149_999, 100)), None);
     assert_eq!(trigger(at(150_000, 100)), Some(Trigger::Threshold));
+}
+
+#[test]
+fn where_money_decides_a_warm_cache_is_waited_for_and_a_cold_one_is_the_moment() {
+    let economy = |read, is_warm| {
+        let outlook =
+            Outlook { prompt: 150_000, kept: 20_000, summary: 4_000, tail: 20_000, is_warm, is_asked: is_warm };
+        Some(Economy { terms: Terms { read, write: 1.25, output: 5.0 }, outlook })
+    };
+    let case = |tokens, economy| Case { economy, ..at(tokens, 100) };
+    assert_eq!(trigger(case(150_000, economy(0.5, true))), Some(Trigger::Threshold), "it pays within the turns left");
+    assert_eq!(trigger(case(149_999, economy(0.5, true))), None, "the threshold holds as well");
+    assert_eq!(trigger(case(150_000, economy(0.02, true))), None, "reads are so cheap that it does not pay");
+    assert_eq!(trigger(case(170_000, economy(0.02, true))), Some(Trigger::Hygiene), "the window decides in the end");
+    assert_eq!(trigger(case(80_000, economy(0.02, false))), Some(Trigger::Threshold), "the cache has gone cold");
+    assert_eq!(trigger(case(70_000, economy(0.02, false))), None, "it is cheap as it is");
 }
 
 #[test]
