@@ -9,7 +9,7 @@ use crate::metrics::KindLabels;
 use crate::sessions::Slot;
 use crate::setup::Setup;
 use crate::turn::{Turn, find};
-use engine_api::{Dialect, Flags, Usage};
+use engine_api::{Dialect, Flags, Message, Usage};
 use host_core::Receipt;
 use host_store::Store;
 use host_wire::{ClientCall, ClientCompaction, Envelope, OwnReply, RefusalKind};
@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Begins a handle: what Codex keeps in place of a compacted conversation and sends back with each later request.
 const HANDLE: &str = "palimpsest1";
+/// Characters of the user's words in a summary that a client keeps as its own.
+const WORDS_CHARS_MAX: usize = 40_000;
 /// Under which name the gateway keeps its own state of a session.
 const STATE_OWNER: &str = "gateway";
 /// Begins the names of entries that hold what a handle stands for.
@@ -78,6 +80,11 @@ pub(crate) async fn answer(
     };
     exchange.sign(&mut response);
     response
+}
+
+/// Tells whether only OpenAI itself understands such a call.
+pub(crate) fn is_of_openai_only(kind: ClientCompaction) -> bool {
+    matches!(kind, ClientCompaction::CodexTrigger | ClientCompaction::CodexEndpoint)
 }
 
 fn name(kind: ClientCompaction) -> &'static str {
@@ -147,16 +154,37 @@ fn compacted(
     let live = conversation.live().ok_or("the session is not open")?;
     let written = live.session().view.iter().filter(|message| message.flags.has(Flags::SYNTHETIC));
     let text = written.map(|message| message.text()).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
-    let is_codex = matches!(kind, ClientCompaction::CodexTrigger | ClientCompaction::CodexEndpoint);
+    let is_codex = is_of_openai_only(kind);
     if text.is_empty() && !is_codex {
         return Err(format!("nothing could be summarised: {}", receipt.reason));
     }
+    let text = if is_codex { text } else { [text, words(&live.session().view)].concat() };
     let item =
         is_codex.then(|| handle(store, live.store().map(|(_, key)| key), &live.session().id, &items)).transpose()?;
     let written = live.session().view.iter().filter(|message| message.flags.has(Flags::SYNTHETIC));
     let tokens = written.map(|message| u64::from(message.tokens)).sum();
     let items = item.iter().cloned().collect();
     Ok(Made { receipt, text, tokens, item, items, history: turn.map(|turn| turn.history.clone()) })
+}
+
+/// Returns what the user said and the client is about to forget, word for word, the newest that fit.
+fn words(view: &[Arc<Message>]) -> String {
+    let is_said = |message: &&Arc<Message>| message.flags.has(Flags::REAL_USER) && !message.flags.has(Flags::SYNTHETIC);
+    let (mut said, mut room) = (Vec::new(), WORDS_CHARS_MAX);
+    for message in view.iter().rev().filter(is_said) {
+        let text = message.text();
+        let length = text.chars().count();
+        if length > room {
+            break;
+        }
+        room -= length;
+        said.push(format!("- {}", text.trim()));
+    }
+    if said.is_empty() {
+        return String::new();
+    }
+    said.reverse();
+    format!("\n\n## The user's messages, word for word\n{}", said.join("\n"))
 }
 
 /// Keeps what a handle stands for, and returns the item that carries the handle.

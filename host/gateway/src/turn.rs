@@ -29,6 +29,8 @@ use tokio::sync::OwnedMutexGuard;
 const COMPACT_HEADER: &str = "x-palimpsest-compact";
 /// A client's own wish for the mode of its session.
 const MODE_HEADER: &str = "x-palimpsest-mode";
+/// Where Codex' own compaction is understood.
+const OPENAI_HOST: &str = "openai.com";
 /// Characters of a focus that a header gives.
 const FOCUS_CHARS_MAX: usize = 2_000;
 /// Credentials and choices of a client that its summaries need as well.
@@ -147,7 +149,11 @@ pub(crate) async fn generate(
         Some("transparent") => GatewayMode::Transparent,
         _ => setup.settings.mode_of(hint.client),
     };
-    let compaction = (mode == GatewayMode::Native).then(|| host_wire::recognise(&envelope, &header, place.0)).flatten();
+    // A provider that does not know the trigger would answer it as any message, and Codex could not go on; one that does
+    // not know the endpoint would refuse it.
+    let is_foreign = !provider.base.contains(OPENAI_HOST);
+    let compaction = host_wire::recognise(&envelope, &header, place.0)
+        .filter(|call| mode == GatewayMode::Native || (is_foreign && crate::native::is_of_openai_only(call.kind)));
     let is_aside = compaction.is_none() && host_wire::is_side_call(&envelope, &header);
     if at_the_provider(&envelope) || is_aside {
         return pass(exchange, &setup, named, place, headers, body, Some(dialect)).await;

@@ -14,36 +14,36 @@ const GROWTH: f64 = 1.1;
 
 /// What is sent.
 #[derive(Debug, Clone, Copy)]
-pub struct Load {
+pub(crate) struct Load {
     /// Bytes of a request, about.
-    pub size: usize,
-    pub is_stream: bool,
+    pub(crate) size: usize,
+    pub(crate) is_stream: bool,
     /// Connections at the same time.
-    pub at_once: usize,
-    pub seconds: f64,
+    pub(crate) at_once: usize,
+    pub(crate) seconds: f64,
     /// Requests name their session.
-    pub is_named: bool,
+    pub(crate) is_named: bool,
 }
 
 /// What was seen; times in milliseconds.
 #[derive(Debug, Default)]
-pub struct Outcome {
-    pub requests: usize,
-    pub failures: usize,
-    pub p50: f64,
-    pub p99: f64,
-    pub first_p50: f64,
-    pub rate: f64,
+pub(crate) struct Outcome {
+    pub(crate) requests: usize,
+    pub(crate) failures: usize,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) first_p50: f64,
+    pub(crate) rate: f64,
 }
 
 impl Load {
     /// Sends for as long as the load says.
-    pub fn run(&self, address: &str) -> Outcome {
+    pub(crate) fn run(&self, address: &str) -> Outcome {
         self.go(address, usize::MAX)
     }
 
     /// Sends so many requests in all.
-    pub fn run_requests(&self, address: &str, most: usize) -> Outcome {
+    pub(crate) fn run_requests(&self, address: &str, most: usize) -> Outcome {
         self.go(address, most)
     }
 

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 
 /// Serves until it is killed.
-pub fn serve(upstream: &str) {
+pub(crate) fn serve(upstream: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let upstream = upstream.to_owned();
     runtime.block_on(async move {

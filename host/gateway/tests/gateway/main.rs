@@ -2,8 +2,11 @@
 // Tests may unwrap: a failed expectation is how they speak.
 #![allow(clippy::unwrap_used)]
 
+mod captures;
 mod compaction;
 mod dialects;
 mod edges;
+mod native;
 mod plain;
+mod recall;
 mod world;
