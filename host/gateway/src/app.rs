@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use crate::access::AccessLog;
+use crate::keeper::Keeper;
 use crate::metrics::Metrics;
 use crate::sessions::Sessions;
 use crate::setup::Setup;
@@ -16,6 +17,7 @@ pub(crate) struct App {
     setup: RwLock<Arc<Setup>>,
     pub(crate) store: Store,
     pub(crate) sessions: Sessions,
+    pub(crate) keeper: Keeper,
     pub(crate) upstream: Upstream,
     pub(crate) windows: Windows,
     pub(crate) metrics: Arc<Metrics>,
@@ -31,6 +33,7 @@ impl App {
         let permits = |most: u64| usize::try_from(most).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         App {
             sessions: Sessions::new(section.sessions_max, section.resident_bytes_max),
+            keeper: Keeper::default(),
             windows: Windows::open(&setup.home),
             metrics: Arc::new(Metrics::new()),
             requests: Arc::new(Semaphore::new(permits(section.requests_max))),

@@ -40,7 +40,12 @@ pub(crate) async fn answer(mut exchange: Exchange, own: Own, body: Bytes) -> Res
             let fallback = app.setup().fallback().map(|why| format!("engine fallback: {why}\n"));
             Ok(plain(200, "text/plain; charset=utf-8", format!("ready\n{}", fallback.unwrap_or_default())))
         }
-        Own::Metrics => Ok(plain(200, METRICS_TYPE, app.metrics.text())),
+        Own::Metrics => {
+            let (sessions, resident) = app.sessions.counts();
+            app.metrics.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
+            app.metrics.resident_bytes.set(i64::try_from(resident).unwrap_or(i64::MAX));
+            Ok(plain(200, METRICS_TYPE, app.metrics.text()))
+        }
         Own::Sessions => blocking(move || sessions(&app)).await.map(|value| json_of(&value)),
         Own::Session(id) => blocking(move || session(&app, &id)).await.map(|value| json_of(&value)),
         Own::CompactSession(id) => compact(app, id, body).await.map(|value| json_of(&value)),
@@ -104,7 +109,9 @@ async fn compact(app: Arc<App>, id: String, body: Bytes) -> Result<Value, Troubl
     let mut guard = Arc::clone(&slot.conversation).lock_owned().await;
     let setup = app.setup();
     blocking(move || {
-        let receipt = guard.compact_now(&app.store, &setup, None, &focus, keep).map_err(|error| internal(&error))?;
+        let receipt = guard.compact_now(&app.store, &setup, None, &focus, keep).map_err(|error| internal(&error));
+        slot.is_light_as(guard.is_light());
+        let receipt = receipt?;
         serde_json::to_value(&receipt).map_err(|error| internal(&error))
     })
     .await
@@ -119,7 +126,9 @@ async fn undo(app: Arc<App>, id: String) -> Result<Value, Trouble> {
     let mut guard = Arc::clone(&slot.conversation).lock_owned().await;
     let setup = app.setup();
     blocking(move || {
-        guard.undo(&app.store, &setup).map_err(|error| Trouble::new(RefusalKind::BadRequest, error.to_string()))?;
+        let undone = guard.undo(&app.store, &setup);
+        slot.is_light_as(guard.is_light());
+        undone.map_err(|error| Trouble::new(RefusalKind::BadRequest, error.to_string()))?;
         Ok(json!({ "session": id, "undone": true }))
     })
     .await

@@ -115,24 +115,17 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Tells whether a request can leave at once, because no compaction can be near and none has been made; what is new
-    /// is stored afterwards, by [`Conversation::keep`].
-    pub(crate) fn is_quick(&self, setup: &Setup, turn: &Turn) -> bool {
-        let config = &setup.config;
+    /// Tells whether nothing has been compacted, nothing is at hand, and it is known what the client sent last: then a
+    /// request far from a compaction can leave at once.
+    pub(crate) fn is_light(&self) -> bool {
         let is_unknown = self.key.is_some() && self.sent.is_empty();
-        if self.is_compacted || self.live.is_some() || is_unknown || turn.manual.is_some() {
-            return false;
-        }
-        let messages_max = config.compression.hygiene_hard_message_limit;
-        let bytes = turn.envelope.text().len() as u64;
-        let tokens = match self.reported {
-            Some((tokens, at)) => tokens + bytes.saturating_sub(at) / BYTES_PER_TOKEN_MIN,
-            None => bytes / BYTES_PER_TOKEN_MIN,
-        };
-        let budgets = host_config::budgets(config, &turn.model, turn.window, config.model.max_tokens);
-        let near = (budgets.threshold_tokens / NEAR_THRESHOLD_PART).min(turn.window / NEAR_WINDOW_PART);
-        let is_idle = config.compression.idle_compact_after_seconds > 0 && tokens > budgets.idle_floor_tokens;
-        tokens < near && !is_idle && (messages_max == 0 || turn.history.prints.len() < messages_max)
+        !self.is_compacted && self.live.is_none() && !is_unknown
+    }
+
+    /// Takes over what was heard of answers while nobody waited for it.
+    pub(crate) fn heard(&mut self, reported: Option<(u64, u64)>, answered: Option<Instant>) {
+        self.reported = reported.or(self.reported);
+        self.answered = answered.or(self.answered);
     }
 
     /// Stores what is new in a request that has left already.
@@ -173,7 +166,12 @@ impl Conversation {
             (None, false) => live.compact_for_request(idle_seconds),
         };
         self.after_compaction(&receipt);
-        self.outgoing(setup, Some(receipt))
+        let outgoing = self.outgoing(setup, Some(receipt));
+        if !self.is_compacted && is_far(setup, turn, self.reported) {
+            // It was opened to be compared with what is stored; the store has it.
+            self.live = None;
+        }
+        outgoing
     }
 
     /// Makes a request smaller that the provider refused as too long; none if nothing smaller was found.
@@ -286,8 +284,16 @@ impl Conversation {
         match (&mut self.live, self.key) {
             (Some(live), _) => live.record(usage),
             // A figure for reports: nothing waits for it to be right.
-            (None, Some(key)) => drop(store.put_usage(key, usage)),
+            (None, Some(key)) => drop(store.put_usages(key, std::slice::from_ref(usage))),
             (None, None) => {}
+        }
+    }
+
+    /// Stores what was reported of requests that nobody waited for.
+    pub(crate) fn keep_usages(&self, store: &Store, usages: &[Usage]) -> Result<(), StoreError> {
+        match self.key {
+            Some(key) if !usages.is_empty() => store.put_usages(key, usages),
+            _ => Ok(()),
         }
     }
 
@@ -304,11 +310,11 @@ impl Conversation {
         let is_changed = known < self.sent.len() || (self.sent.is_empty() && self.key.is_some());
         let Some(live) = &mut self.live else { return Ok(()) };
         let ids = if is_changed {
-            live.resend(turn.envelope.clone().understood())?
+            live.resend(Envelope::clone(&turn.envelope).understood())?
         } else {
             let raws = turn.envelope.raws();
             let new: Vec<&str> = raws.iter().skip(known).map(|raw| raw.as_ref()).collect();
-            let new = live.extend(turn.envelope.clone(), &new)?;
+            let new = live.extend(Envelope::clone(&turn.envelope), &new)?;
             self.sent.iter().map(|sent| sent.id).chain(new).collect()
         };
         let changed: HashSet<usize> = (0..ids.len())
@@ -476,6 +482,24 @@ impl Conversation {
         let tools = if setup.config.gateway.engine_tools { live.tools() } else { Vec::new() };
         Ok(Outgoing { body: Some(Rewritten { messages, tools }), receipt, is_compacted: true, engine })
     }
+}
+
+/// Tells whether a request is so small that no compaction can be near, by a bound on its tokens.
+pub(crate) fn is_far(setup: &Setup, turn: &Turn, reported: Option<(u64, u64)>) -> bool {
+    let config = &setup.config;
+    let messages_max = config.compression.hygiene_hard_message_limit;
+    let bytes = turn.envelope.text().len() as u64;
+    let tokens = match reported {
+        Some((tokens, at)) => tokens + bytes.saturating_sub(at) / BYTES_PER_TOKEN_MIN,
+        None => bytes / BYTES_PER_TOKEN_MIN,
+    };
+    let budgets = host_config::budgets(config, &turn.model, turn.window, config.model.max_tokens);
+    let near = (budgets.threshold_tokens / NEAR_THRESHOLD_PART).min(turn.window / NEAR_WINDOW_PART);
+    let is_idle = config.compression.idle_compact_after_seconds > 0 && tokens > budgets.idle_floor_tokens;
+    tokens < near
+        && !is_idle
+        && turn.manual.is_none()
+        && (messages_max == 0 || turn.history.prints.len() < messages_max)
 }
 
 impl Outgoing {

@@ -26,14 +26,14 @@ pub(crate) fn dress(setup: &Setup, provider: &Provider, turn: &Turn, rewritten: 
     if let Some(rewritten) = rewritten {
         let offered = offer(envelope, rewritten);
         if let Some((tools, names)) = offered {
-            shell.get_or_insert_with(|| envelope.clone()).set_member("tools", tools);
+            shell.get_or_insert_with(|| Envelope::clone(envelope)).set_member("tools", tools);
             host_tools = names;
         }
     }
     let known_as = host_config::codex::wire_model(&turn.model, &setup.config.model.provider);
     if known_as != turn.model {
         let name = serde_json::Value::from(known_as).to_string();
-        shell.get_or_insert_with(|| envelope.clone()).set_member("model", name);
+        shell.get_or_insert_with(|| Envelope::clone(envelope)).set_member("model", name);
     }
     let own = envelope.raws();
     let messages: Vec<Cow<'_, str>> = match rewritten {
@@ -45,7 +45,7 @@ pub(crate) fn dress(setup: &Setup, provider: &Provider, turn: &Turn, rewritten: 
     if !is_changed {
         return Dressed { body: None, host_tools };
     }
-    let mut shell = shell.unwrap_or_else(|| envelope.clone());
+    let mut shell = shell.unwrap_or_else(|| Envelope::clone(envelope));
     let messages: Vec<Cow<'_, str>> = match marked {
         Some(marked) => {
             if let Some(system) = marked.system {
@@ -73,14 +73,14 @@ fn offer(envelope: &Envelope, rewritten: &Rewritten) -> Option<(String, HashSet<
 fn mark(setup: &Setup, provider: &Provider, turn: &Turn, messages: &[Cow<'_, str>]) -> Option<host_wire::Marked> {
     let caching = &setup.config.prompt_caching;
     let dialect = turn.envelope.dialect();
+    let layout = layout(provider, dialect, &turn.model).filter(|_| caching.enabled)?;
     let messages: Vec<&str> = messages.iter().map(|raw| raw.as_ref()).collect();
     let system = turn.envelope.member("system");
-    let layout = layout(provider, dialect, &turn.model).filter(|_| caching.enabled);
     let ttl = match caching.cache_ttl {
         CacheTtl::FiveMinutes => MarkTtl::FiveMinutes,
         CacheTtl::OneHour => MarkTtl::OneHour,
     };
-    let marked = host_wire::place_marks(system, turn.envelope.member("tools"), &messages, layout?, ttl);
+    let marked = host_wire::place_marks(system, turn.envelope.member("tools"), &messages, layout, ttl);
     (marked.system.is_some() || marked.messages.iter().any(Option::is_some)).then_some(marked)
 }
 

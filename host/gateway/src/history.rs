@@ -64,6 +64,12 @@ impl History {
         self.prints.iter().zip(earlier).take_while(|(ours, theirs)| ours.same == **theirs).count()
     }
 
+    /// Tells whether this history is another one with more behind it, or the same.
+    pub(crate) fn goes_beyond(&self, earlier: &History) -> bool {
+        let pairs = self.prints.iter().zip(&earlier.prints);
+        self.prints.len() >= earlier.prints.len() && pairs.into_iter().all(|(ours, theirs)| ours.same == theirs.same)
+    }
+
     /// Tells whether this request goes on with a conversation that it shares so many messages with, of so many.
     ///
     /// What only begins alike, before any model has spoken, is another conversation, unless nothing more is known of the

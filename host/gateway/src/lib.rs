@@ -11,6 +11,7 @@ mod conversation;
 mod dress;
 mod exchange;
 mod history;
+mod keeper;
 mod metrics;
 mod native;
 mod reload;

@@ -45,9 +45,12 @@ pub(crate) async fn answer(
     let (app, setup_for_work) = (Arc::clone(&exchange.app), Arc::clone(&setup));
     let focus = call.focus.clone();
     let kind = call.kind;
+    let held = Arc::clone(&slot);
     let work = move || {
         let mut guard = guard;
-        compacted(&mut guard, &app.store, &setup_for_work, covered.as_ref(), &focus, kind)
+        let made = compacted(&mut guard, &app.store, &setup_for_work, covered.as_ref(), &focus, kind);
+        held.is_light_as(guard.is_light());
+        made
     };
     let made = match tokio::task::spawn_blocking(work).await {
         Ok(Ok(made)) => made,
@@ -124,7 +127,8 @@ async fn conversation_of(
     }
     let text = turn.envelope.write(call.conversation.iter().map(String::as_str));
     let envelope = Envelope::read(text, Some(turn.envelope.dialect())).map_err(|error| error.to_string())?;
-    let envelope = expand(app, envelope.clone()).await?.unwrap_or(envelope);
+    let envelope = Arc::new(envelope);
+    let envelope = expand(app, &envelope).await?.map_or(envelope, Arc::new);
     let covered = Arc::new(Turn {
         history: History::of(&envelope),
         envelope,
@@ -203,11 +207,11 @@ fn handle(store: &Store, key: Option<i64>, session: &str, items: &[String]) -> R
 /// Puts what a handle of ours stands for in its place; none if the request has no such handle.
 ///
 /// What stands before the handle is in it already, but for what the client has put there anew: instructions and rules.
-pub(crate) async fn expand(app: &Arc<App>, envelope: Envelope) -> Result<Option<Envelope>, String> {
+pub(crate) async fn expand(app: &Arc<App>, envelope: &Arc<Envelope>) -> Result<Option<Envelope>, String> {
     if envelope.dialect() != Dialect::Responses || !envelope.text().contains(HANDLE) {
         return Ok(None);
     }
-    let app = Arc::clone(app);
+    let (app, envelope) = (Arc::clone(app), Arc::clone(envelope));
     let work = move || expanded(&app.store, &envelope);
     tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?
 }

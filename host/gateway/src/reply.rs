@@ -278,6 +278,10 @@ impl Reply {
             app.metrics.tokens.get_or_create(&KindLabels { kind }).inc_by(tokens);
         }
         let bytes = self.bytes;
+        if self.slot.hears(&usage, bytes) {
+            app.keeper.note(&self.slot);
+            return;
+        }
         let mut guard = Arc::clone(&self.slot.conversation).lock_owned().await;
         // The engine hears of it, and may begin to prepare a compaction; nobody waits for that.
         tokio::task::spawn_blocking(move || guard.record(&app.store, &usage, bytes));
@@ -297,6 +301,9 @@ impl Reply {
     /// Counts the text that the conversation holds in memory, and has others let go of theirs where it is too much.
     async fn release(&self) {
         let app = &self.exchange.app;
+        if self.slot.is_at_rest() {
+            return;
+        }
         let bytes = {
             let guard = self.slot.conversation.lock().await;
             if guard.live().is_some() { self.turn.envelope.text().len() as u64 } else { 0 }
@@ -307,9 +314,6 @@ impl Reply {
                 tokio::task::spawn_blocking(move || guard.let_go());
             }
         }
-        let (sessions, resident) = app.sessions.counts();
-        app.metrics.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
-        app.metrics.resident_bytes.set(i64::try_from(resident).unwrap_or(i64::MAX));
     }
 }
 

@@ -4,12 +4,12 @@ use crate::access::AccessLog;
 use crate::app::App;
 use crate::body::{self, Answer};
 use crate::exchange::{Exchange, Trouble};
-use crate::reload;
 use crate::route::{Operation, Own, Route, route};
 use crate::settings::{Api, SettingsError};
 use crate::setup::{Parts, Setup};
 use crate::turn::{self, refusal_of, trouble_of};
 use crate::upstream::{self, Upstream};
+use crate::{keeper, reload};
 use engine_api::Dialect;
 use host_store::Store;
 use host_wire::RefusalKind;
@@ -126,6 +126,7 @@ impl Gateway {
         let Gateway { app, listener, .. } = self;
         let setup = app.setup();
         let watching = tokio::spawn(reload::watch(Arc::clone(&app), settings_file, reload, say));
+        let keeping = tokio::spawn(keeper::run(Arc::clone(&app)));
         let connections = usize::try_from(setup.config.gateway.connections_max).unwrap_or(usize::MAX);
         let connections = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
         let graceful = GracefulShutdown::new();
@@ -174,6 +175,8 @@ impl Gateway {
         let drain = Duration::from_secs(app.setup().config.gateway.drain_seconds);
         let is_drained = tokio::time::timeout(drain, graceful.shutdown()).await.is_ok();
         watching.abort();
+        keeping.abort();
+        keeper::flush(&app).await;
         is_drained
     }
 }

@@ -1,19 +1,25 @@
 //! Which conversation a request belongs to: the one that its client names, else the one whose history it goes on with.
 
-use crate::conversation::{Conversation, identities};
+use crate::conversation::{Conversation, identities, is_far};
 use crate::history::History;
-use crate::turn::Asked;
-use engine_api::Dialect;
+use crate::setup::Setup;
+use crate::turn::{Asked, Turn};
+use engine_api::{Dialect, Usage};
 use host_store::{SessionRow, Store, StoreError};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Threads of one explicit id that are told apart: the conversation, its subagents, what the client began anew.
 const THREADS_MAX: usize = 64;
 /// Stored threads of one id that are looked at after a restart.
 const STORED_THREADS_MAX: usize = 16;
+/// Histories of one conversation that wait to be stored: more than one only where it was edited in between.
+const WAITING_MAX: usize = 4;
+/// Reports of one conversation that wait to be stored; further ones are counted in the metrics only.
+const USAGES_MAX: usize = 1_024;
 /// Stands between a client's id and the number of a further thread.
 const THREAD_MARK: char = '~';
 
@@ -26,12 +32,98 @@ pub(crate) struct Slot {
     id: Option<String>,
     /// The last history, to compare with; apart from the conversation, which may be busy.
     prints: Mutex<Arc<[u64]>>,
+    light: Mutex<Light>,
     used: AtomicU64,
     resident: AtomicU64,
     pub(crate) conversation: Arc<tokio::sync::Mutex<Conversation>>,
 }
 
+/// What is known of a conversation without asking it.
+#[derive(Default)]
+struct Light {
+    /// It is far from a compaction, as far as it is concerned.
+    is_light: bool,
+    /// The keeper knows of it.
+    is_waiting: bool,
+    waiting: Waiting,
+    reported: Option<(u64, u64)>,
+    answered: Option<Instant>,
+}
+
+/// What is to be stored of a conversation.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    pub(crate) turns: Vec<Arc<Turn>>,
+    pub(crate) usages: Vec<Usage>,
+}
+
 impl Slot {
+    /// Tells whether a request can leave at once, to be stored soon; then it is taken.
+    pub(crate) fn takes(&self, setup: &Setup, turn: &Arc<Turn>) -> bool {
+        let mut light = self.light();
+        if !light.is_light || !is_far(setup, turn, light.reported) {
+            return false;
+        }
+        // One that goes on with the one before holds all of it.
+        let is_longer = |earlier: &Arc<Turn>| turn.history.goes_beyond(&earlier.history);
+        if light.waiting.turns.last().is_some_and(is_longer) {
+            light.waiting.turns.pop();
+        }
+        if light.waiting.turns.len() >= WAITING_MAX {
+            return false;
+        }
+        light.waiting.turns.push(Arc::clone(turn));
+        true
+    }
+
+    /// Hears the usage of a request that left at once; returns whether it is one.
+    pub(crate) fn hears(&self, usage: &Usage, request_bytes: u64) -> bool {
+        let mut light = self.light();
+        if !light.is_light {
+            return false;
+        }
+        light.answered = Some(Instant::now());
+        if usage.prompt_tokens > 0 {
+            light.reported = Some((usage.prompt_tokens, request_bytes));
+        }
+        if light.waiting.usages.len() < USAGES_MAX {
+            light.waiting.usages.push(usage.clone());
+        }
+        true
+    }
+
+    /// Says that there is something to store; returns whether that is news.
+    pub(crate) fn begins_waiting(&self) -> bool {
+        !std::mem::replace(&mut self.light().is_waiting, true)
+    }
+
+    /// Takes what is to be stored.
+    pub(crate) fn take_waiting(&self) -> Waiting {
+        let mut light = self.light();
+        light.is_waiting = false;
+        std::mem::take(&mut light.waiting)
+    }
+
+    /// Returns the last report and when it came.
+    pub(crate) fn heard(&self) -> (Option<(u64, u64)>, Option<Instant>) {
+        let light = self.light();
+        (light.reported, light.answered)
+    }
+
+    /// Notes whether requests may leave at once from now on.
+    pub(crate) fn is_light_as(&self, is_light: bool) {
+        self.light().is_light = is_light;
+    }
+
+    fn light(&self) -> MutexGuard<'_, Light> {
+        self.light.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether it holds no text and need not be asked whether it does.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.light().is_light && self.resident.load(Ordering::Relaxed) == 0
+    }
+
     fn prints(&self) -> Arc<[u64]> {
         Arc::clone(&self.prints.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -156,7 +248,9 @@ impl Sessions {
             // Two requests of a new conversation came at once.
             return Arc::clone(slot);
         }
+        let is_light = conversation.is_light();
         let slot = Arc::new(Slot {
+            light: Mutex::new(Light { is_light, ..Light::default() }),
             name: name.clone(),
             root,
             id,

@@ -50,7 +50,7 @@ pub(crate) struct Asked {
     /// The client's own id for it.
     pub(crate) id: Option<String>,
     pub(crate) history: History,
-    pub(crate) envelope: Envelope,
+    pub(crate) envelope: Arc<Envelope>,
 }
 
 impl Asked {
@@ -69,7 +69,7 @@ pub(crate) struct Manual {
 
 /// A request, as far as a conversation needs to know it.
 pub(crate) struct Turn {
-    pub(crate) envelope: Envelope,
+    pub(crate) envelope: Arc<Envelope>,
     pub(crate) history: History,
     pub(crate) model: String,
     pub(crate) window: u64,
@@ -172,17 +172,21 @@ pub(crate) async fn generate(
         model,
         window,
         history,
-        envelope,
+        envelope: Arc::new(envelope),
     };
     if let Some(call) = compaction {
         return crate::native::answer(exchange, setup, turn, call, hint.id).await;
     }
-    if dialect == Dialect::Responses {
-        match crate::native::expand(&exchange.app, turn.envelope.clone()).await {
-            Ok(Some(expanded)) => (turn.history, turn.envelope) = (History::of(&expanded), expanded),
-            Ok(None) => {}
-            Err(why) => return exchange.refuse(&Trouble::new(RefusalKind::BadRequest, why)),
+    let (mut body, mut out) = (body, out);
+    match crate::native::expand(&exchange.app, &turn.envelope).await {
+        Ok(Some(expanded)) => {
+            // What leaves is never the handle, which is nobody's but ours.
+            body = Bytes::copy_from_slice(expanded.text().as_bytes());
+            out.remove(hyper::header::CONTENT_ENCODING);
+            (turn.history, turn.envelope) = (History::of(&expanded), Arc::new(expanded));
         }
+        Ok(None) => {}
+        Err(why) => return exchange.refuse(&Trouble::new(RefusalKind::BadRequest, why)),
     }
     let turn = Arc::new(turn);
     let slot = match find(&exchange.app, &turn, hint.id).await {
@@ -223,7 +227,7 @@ fn at_the_provider(envelope: &Envelope) -> bool {
 
 /// Finds a request's conversation.
 pub(crate) async fn find(app: &Arc<App>, turn: &Arc<Turn>, id: Option<String>) -> Result<Arc<Slot>, String> {
-    let asked = Asked { id, history: turn.history.clone(), envelope: turn.envelope.clone() };
+    let asked = Asked { id, history: turn.history.clone(), envelope: Arc::clone(&turn.envelope) };
     if let Some(slot) = app.sessions.find(&asked) {
         return Ok(slot);
     }
@@ -235,19 +239,26 @@ pub(crate) async fn find(app: &Arc<App>, turn: &Arc<Turn>, id: Option<String>) -
 /// Decides on a request, on a thread that may wait where a decision is near; a failure leaves the request as it came.
 async fn decide(exchange: &mut Exchange, setup: &Arc<Setup>, turn: &Arc<Turn>, slot: &Arc<Slot>) -> Outgoing {
     let app = Arc::clone(&exchange.app);
-    let mut guard: OwnedMutexGuard<Conversation> = Arc::clone(&slot.conversation).lock_owned().await;
-    if guard.is_quick(setup, turn) {
-        let turn = Arc::clone(turn);
-        tokio::task::spawn_blocking(move || {
-            if guard.keep(&app.store, &turn).is_err() {
-                app.metrics.store_errors.inc();
-            }
-        });
+    if slot.takes(setup, turn) {
+        app.keeper.note(slot);
         return Outgoing::as_it_came();
     }
-    let (setup, turn) = (Arc::clone(setup), Arc::clone(turn));
+    let mut guard: OwnedMutexGuard<Conversation> = Arc::clone(&slot.conversation).lock_owned().await;
+    let (setup, turn, slot) = (Arc::clone(setup), Arc::clone(turn), Arc::clone(slot));
     let prepared = tokio::task::spawn_blocking(move || {
+        // What left at once comes first; what this request holds as well need not be stored twice.
+        let waiting = slot.take_waiting();
+        for earlier in waiting.turns.iter().filter(|earlier| !turn.history.goes_beyond(&earlier.history)) {
+            if guard.keep(&app.store, earlier).is_err() {
+                app.metrics.store_errors.inc();
+            }
+        }
+        let (reported, answered) = slot.heard();
+        guard.heard(reported, answered);
         let prepared = guard.prepare(&app.store, &setup, &turn);
+        // A report for each of them is of no use for a decision; they are for the record.
+        let _ = guard.keep_usages(&app.store, &waiting.usages);
+        slot.is_light_as(guard.is_light());
         (prepared, app)
     });
     match prepared.await {
@@ -302,7 +313,6 @@ fn count(exchange: &Exchange, receipt: &Receipt) {
 impl Flight {
     /// Sends the request, makes it smaller where the provider says that it is too long, and begins the answer.
     async fn fly(mut self, own_body: Bytes, arrived: Instant) -> Response<Answer> {
-        let is_encoded = self.headers.contains_key(hyper::header::CONTENT_ENCODING);
         let mut overflows = 0;
         loop {
             let dressed = dress::dress(&self.setup, &self.provider, &self.turn, self.rewritten.as_ref());
@@ -314,7 +324,6 @@ impl Flight {
                 }
                 None => own_body.clone(),
             };
-            debug_assert!(is_encoded || self.rewritten.is_some() || !body.is_empty());
             self.bytes = body.len() as u64;
             self.exchange.line.sent_bytes = self.bytes;
             if overflows == 0 {
@@ -404,8 +413,12 @@ impl Flight {
             app.windows.learn(&self.provider, &self.turn.model, window);
         }
         let mut guard = Arc::clone(&self.slot.conversation).lock_owned().await;
-        let (setup, turn) = (Arc::clone(&self.setup), Arc::clone(&self.turn));
-        let work = move || guard.overflowed(&app.store, &setup, &turn, window);
+        let (setup, turn, slot) = (Arc::clone(&self.setup), Arc::clone(&self.turn), Arc::clone(&self.slot));
+        let work = move || {
+            let smaller = guard.overflowed(&app.store, &setup, &turn, window);
+            slot.is_light_as(guard.is_light());
+            smaller
+        };
         tokio::task::spawn_blocking(work).await.ok()?.ok()?
     }
 
@@ -564,7 +577,7 @@ pub(crate) async fn count_tokens(
 async fn seen(app: &Arc<App>, setup: &Setup, envelope: &Envelope, headers: &HeaderMap) -> Option<String> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let id = host_wire::session_hint(envelope, &header).id;
-    let asked = Asked { id, history: History::of(envelope), envelope: envelope.clone() };
+    let asked = Asked { id, history: History::of(envelope), envelope: Arc::new(envelope.clone()) };
     let slot = app.sessions.find(&asked)?;
     let guard = slot.conversation.lock().await;
     let rewritten = guard.preview(setup, &asked.history, envelope)?;

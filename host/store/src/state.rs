@@ -114,23 +114,33 @@ impl Store {
     /// # Errors
     /// Those of writing.
     pub fn put_usage(&self, session: i64, usage: &Usage) -> Result<(), StoreError> {
-        let usage = usage.clone();
+        self.put_usages(session, std::slice::from_ref(usage))
+    }
+
+    /// Keeps what a provider reported for several requests, in their order.
+    ///
+    /// # Errors
+    /// Those of writing; then none of them is kept.
+    pub fn put_usages(&self, session: i64, usages: &[Usage]) -> Result<(), StoreError> {
+        let usages = usages.to_vec();
         self.write("storing usage", move |conn| {
-            conn.prepare_cached(
+            let mut insert = conn.prepare_cached(
                 "INSERT INTO usage (session, at_ms, prompt, completion, cache_read, cache_write, reasoning) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )
-            .and_then(|mut insert| {
-                insert.execute(params![
-                    session,
-                    now_ms(),
-                    count(usage.prompt_tokens),
-                    count(usage.completion_tokens),
-                    count(usage.cache_read_tokens),
-                    count(usage.cache_write_tokens),
-                    count(usage.reasoning_tokens)
-                ])
-            })
             .map_err(while_doing("storing usage"))?;
+            for usage in &usages {
+                insert
+                    .execute(params![
+                        session,
+                        now_ms(),
+                        count(usage.prompt_tokens),
+                        count(usage.completion_tokens),
+                        count(usage.cache_read_tokens),
+                        count(usage.cache_write_tokens),
+                        count(usage.reasoning_tokens)
+                    ])
+                    .map_err(while_doing("storing usage"))?;
+            }
             Ok(())
         })
     }
