@@ -9,4 +9,5 @@ pub mod env;
 pub mod fixtures;
 pub mod generate;
 pub mod judge;
+pub mod meter;
 pub mod provider;

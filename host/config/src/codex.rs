@@ -110,6 +110,19 @@ pub fn native_compact_threshold(config: &Config, local_threshold_tokens: u64) ->
     config.compression.codex_responses_compact_threshold.unwrap_or(ceiling).min(ceiling).max(NATIVE_TOKENS_MIN)
 }
 
+/// Model family that the Responses API compacts on its side.
+const NATIVE_FAMILY: &str = "gpt-5.6";
+/// Where it does: OpenAI's own API and the backend of Codex.
+const NATIVE_HOSTS: [&str; 2] = ["//api.openai.com", "//chatgpt.com/backend-api/codex"];
+
+/// Returns the threshold to ask for where the provider may compact on its side: the settings allow it, the model and the
+/// address are such. None where it is not asked.
+pub fn native_compaction(config: &Config, model: &str, base_url: &str, local_threshold_tokens: u64) -> Option<u64> {
+    let is_wanted = config.compression.enabled && config.compression.codex_responses_native;
+    let is_there = NATIVE_HOSTS.iter().any(|host| base_url.contains(host)) && bare(model).contains(NATIVE_FAMILY);
+    (is_wanted && is_there).then(|| native_compact_threshold(config, local_threshold_tokens))
+}
+
 impl Autoraise {
     /// What the marker file holds once this raise was announced; another text means it is announced again.
     pub fn marker(&self) -> String {
@@ -255,6 +268,13 @@ mod tests {
         assert_eq!(native_compact_threshold(&config, 500_000), 200_000);
         assert_eq!(native_compact_threshold(&config, 5_000), 4_000);
         assert_eq!(native_compact_threshold(&config, 0), 1_024);
+        let asks = |config: &Config, model, base| native_compaction(config, model, base, 150_000);
+        assert_eq!(asks(&config, "gpt-5.6", "https://api.openai.com/v1"), None, "it is off unless it is asked for");
+        let mut native = config.clone();
+        native.compression.codex_responses_native = true;
+        assert_eq!(asks(&native, "openai/gpt-5.6-codex", "https://api.openai.com/v1"), Some(141_808));
+        assert_eq!(asks(&native, "gpt-5.5", "https://api.openai.com/v1"), None);
+        assert_eq!(asks(&native, "gpt-5.6", "https://api.x.ai/v1"), None);
         config.compression.codex_responses_compact_threshold = None;
         assert_eq!(native_compact_threshold(&config, 765_000), 756_808);
         assert_eq!(native_compact_threshold(&config, u64::MAX), u64::MAX - 8_192);

@@ -22,9 +22,9 @@ const NEAR_WINDOW_PART: u64 = 4;
 /// Recall calls and their answers that later requests carry; the oldest are left out first.
 const INSERTIONS_MAX: usize = 64;
 /// Under which name the gateway keeps its own state of a session, and in which entry.
-const STATE_OWNER: &str = "gateway";
+pub(crate) const STATE_OWNER: &str = "gateway";
 const STATE_INSERTIONS: &str = "recall";
-/// Requests may come in a row without any of them being near a compaction; a store that fails is tried with each.
+/// Names that are tried where another process has made a session of the same one.
 const NAME_TRIES_MAX: u32 = 4;
 
 /// One message that the client sent, and the stored message that it is.
@@ -133,6 +133,10 @@ impl Conversation {
         self.last = Some(Instant::now());
         let key = self.key_in(store, turn)?;
         let known = self.known(&turn.history);
+        if known == turn.history.prints.len() {
+            // A later request was quicker, and holds all of this one.
+            return Ok(());
+        }
         let raws = turn.envelope.raws();
         let understood = |raws: &[std::borrow::Cow<'_, str>]| -> Vec<Message> {
             let mut messages: Vec<Message> =
@@ -205,7 +209,9 @@ impl Conversation {
     ) -> Result<Receipt, RuntimeError> {
         match turn {
             Some(turn) => self.go_on(store, setup, turn)?,
-            None => self.open(store, setup, None)?,
+            None => {
+                self.open(store, setup, None)?;
+            }
         }
         let Some(live) = &mut self.live else { return Err(StoreError::NoSession(self.name.clone()).into()) };
         let receipt = live.compact_now(focus, keep_exchanges);
@@ -219,6 +225,8 @@ impl Conversation {
         let Some(live) = &mut self.live else { return Err(StoreError::NothingToUndo(self.name.clone()).into()) };
         live.undo()?;
         self.is_compacted = live.is_compacted();
+        // What came back stands as it was sent first; the next request brings it as it is sent now.
+        self.live = None;
         Ok(())
     }
 
@@ -304,8 +312,7 @@ impl Conversation {
 
     /// Brings the session to where the request is.
     fn go_on(&mut self, store: &Store, setup: &Setup, turn: &Turn) -> Result<(), RuntimeError> {
-        let was_open = self.live.is_some();
-        self.open(store, setup, Some(turn))?;
+        let is_read_anew = self.open(store, setup, Some(turn))?;
         let known = self.known(&turn.history);
         let is_changed = known < self.sent.len() || (self.sent.is_empty() && self.key.is_some());
         let Some(live) = &mut self.live else { return Ok(()) };
@@ -320,7 +327,7 @@ impl Conversation {
         let changed: HashSet<usize> = (0..ids.len())
             .filter(|at| {
                 let print = |sent: &Sent| Some(sent.print.exact) != turn.history.prints.get(*at).map(|one| one.exact);
-                !was_open || is_changed || self.sent.get(*at).is_some_and(print)
+                is_read_anew || is_changed || self.sent.get(*at).is_some_and(print)
             })
             .collect();
         let raws = turn.envelope.raws();
@@ -344,14 +351,16 @@ impl Conversation {
         Ok(())
     }
 
-    /// Opens the session as the store has it, if it is not open.
-    fn open(&mut self, store: &Store, setup: &Setup, turn: Option<&Turn>) -> Result<(), RuntimeError> {
+    /// Opens the session as the store has it, if it is not open; returns whether it was read from there, where messages
+    /// stand as they were sent first.
+    fn open(&mut self, store: &Store, setup: &Setup, turn: Option<&Turn>) -> Result<bool, RuntimeError> {
         if let Some(live) = &mut self.live {
             // Another process may have compacted it, or taken a compaction back.
-            if live.is_behind()? {
+            let is_behind = live.is_behind()?;
+            if is_behind {
                 live.reload()?;
             }
-            return Ok(());
+            return Ok(is_behind);
         }
         if let Some(turn) = turn {
             self.key_in(store, turn)?;
@@ -393,7 +402,7 @@ impl Conversation {
         }
         self.key = live.store().map(|(_, key)| key);
         self.live = Some(Box::new(live));
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the session's row; one that is not there is made.

@@ -9,6 +9,10 @@ use host_config::CacheTtl;
 use host_wire::{CacheLayout, Envelope, MarkTtl};
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
+/// The member by which the Responses API is asked to compact on its side.
+const CONTEXT_MANAGEMENT: &str = "context_management";
 
 /// A body ready to leave.
 pub(crate) struct Dressed {
@@ -35,6 +39,10 @@ pub(crate) fn dress(setup: &Setup, provider: &Provider, turn: &Turn, rewritten: 
         let name = serde_json::Value::from(known_as).to_string();
         shell.get_or_insert_with(|| Envelope::clone(envelope)).set_member("model", name);
     }
+    if let Some(threshold) = native_threshold(setup, provider, turn) {
+        let wish = format!("[{{\"type\":\"compaction\",\"compact_threshold\":{threshold}}}]");
+        shell.get_or_insert_with(|| Envelope::clone(envelope)).set_member(CONTEXT_MANAGEMENT, wish);
+    }
     let own = envelope.raws();
     let messages: Vec<Cow<'_, str>> = match rewritten {
         Some(rewritten) => rewritten.messages.iter().map(|raw| Cow::Borrowed(raw.as_str())).collect(),
@@ -56,6 +64,24 @@ pub(crate) fn dress(setup: &Setup, provider: &Provider, turn: &Turn, rewritten: 
         None => messages,
     };
     Dressed { body: Some(shell.write(messages.iter().map(|raw| raw.as_ref()))), host_tools }
+}
+
+/// Returns the threshold at which the provider is asked to compact on its side; none where it is not asked, or the client
+/// has asked itself.
+fn native_threshold(setup: &Setup, provider: &Provider, turn: &Turn) -> Option<u64> {
+    let envelope = &turn.envelope;
+    let is_asked = envelope.member(CONTEXT_MANAGEMENT).is_some();
+    if envelope.dialect() != Dialect::Responses || is_asked || !turn.may_ask_native.load(Ordering::Relaxed) {
+        return None;
+    }
+    let config = &setup.config;
+    let budgets = host_config::budgets(config, &turn.model, turn.window, config.model.max_tokens);
+    host_config::codex::native_compaction(config, &turn.model, &provider.base, budgets.threshold_tokens)
+}
+
+/// Tells whether a refusal is one of the provider's own compaction, which is then not asked for again in the session.
+pub(crate) fn refuses_native(status: u16, body: &str) -> bool {
+    status == 400 && body.contains(CONTEXT_MANAGEMENT)
 }
 
 /// Returns the tools with ours at their end, and the names of ours; none where the client offers no tools itself: then

@@ -10,6 +10,7 @@ mod control;
 mod conversation;
 mod dress;
 mod exchange;
+mod flight;
 mod history;
 mod keeper;
 mod metrics;

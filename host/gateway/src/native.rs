@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::body::Answer;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, STATE_OWNER};
 use crate::exchange::{Exchange, Trouble, plain};
 use crate::history::History;
 use crate::metrics::KindLabels;
@@ -20,8 +20,6 @@ use std::sync::Arc;
 const HANDLE: &str = "palimpsest1";
 /// Characters of the user's words in a summary that a client keeps as its own.
 const WORDS_CHARS_MAX: usize = 40_000;
-/// Under which name the gateway keeps its own state of a session.
-const STATE_OWNER: &str = "gateway";
 /// Begins the names of entries that hold what a handle stands for.
 const STATE_HANDLE: &str = "handle:";
 
@@ -137,6 +135,7 @@ async fn conversation_of(
         client: turn.client.clone(),
         place: turn.place.clone(),
         is_native: true,
+        may_ask_native: Arc::clone(&turn.may_ask_native),
         manual: None,
     });
     let slot = find(app, &covered, id).await?;

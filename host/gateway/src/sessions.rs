@@ -7,7 +7,7 @@ use crate::turn::{Asked, Turn};
 use engine_api::{Dialect, Usage};
 use host_store::{SessionRow, Store, StoreError};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
@@ -35,6 +35,8 @@ pub(crate) struct Slot {
     light: Mutex<Light>,
     used: AtomicU64,
     resident: AtomicU64,
+    /// The provider has refused to compact on its side.
+    has_refused_native: AtomicBool,
     pub(crate) conversation: Arc<tokio::sync::Mutex<Conversation>>,
 }
 
@@ -117,6 +119,16 @@ impl Slot {
 
     fn light(&self) -> MutexGuard<'_, Light> {
         self.light.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether the provider may be asked to compact on its side.
+    pub(crate) fn may_ask_native(&self) -> bool {
+        !self.has_refused_native.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the provider has refused to.
+    pub(crate) fn refuses_native(&self) {
+        self.has_refused_native.store(true, Ordering::Relaxed);
     }
 
     /// Tells whether it holds no text and need not be asked whether it does.
@@ -257,6 +269,7 @@ impl Sessions {
             prints: Mutex::new(Arc::from([])),
             used: AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed)),
             resident: AtomicU64::new(0),
+            has_refused_native: AtomicBool::new(false),
             conversation: Arc::new(tokio::sync::Mutex::new(conversation)),
         });
         index.all.insert(name, Arc::clone(&slot));

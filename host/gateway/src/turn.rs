@@ -3,26 +3,26 @@
 
 use crate::app::App;
 use crate::body::{self, Answer};
-use crate::conversation::{Conversation, Outgoing, Rewritten};
-use crate::dress;
+use crate::conversation::{Conversation, Outgoing};
 use crate::exchange::{Exchange, Trouble};
+use crate::flight::Flight;
 use crate::history::History;
 use crate::metrics::{CompactionLabels, KindLabels};
 use crate::sessions::Slot;
-use crate::settings::{Api, Provider};
+use crate::settings::Api;
 use crate::setup::Setup;
-use crate::upstream::{self, Begun, ERROR_BYTES_MAX, UpstreamError};
+use crate::upstream::{self, UpstreamError};
 use bytes::Bytes;
 use engine_api::Dialect;
 use host_config::GatewayMode;
 use host_core::Receipt;
 use host_core::summariser::Place;
-use host_llm::{Failure, Kind, of_status};
 use host_wire::{Envelope, RefusalKind};
-use hyper::{HeaderMap, Method, Response, StatusCode};
+use hyper::{HeaderMap, Method, Response};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use tokio::sync::OwnedMutexGuard;
 
 /// A client's own wish for this request: compact first, with what the summary should dwell on.
@@ -77,6 +77,8 @@ pub(crate) struct Turn {
     pub(crate) place: Option<Place>,
     /// The client compacts by itself.
     pub(crate) is_native: bool,
+    /// The provider may be asked to compact on its side: it has not refused to in this session.
+    pub(crate) may_ask_native: Arc<AtomicBool>,
     pub(crate) manual: Option<Manual>,
 }
 
@@ -89,24 +91,6 @@ impl Turn {
         });
         Place { url: url.to_owned(), headers: known.collect() }
     }
-}
-
-/// A request on its way.
-struct Flight {
-    exchange: Exchange,
-    setup: Arc<Setup>,
-    provider: Provider,
-    url: String,
-    headers: HeaderMap,
-    turn: Arc<Turn>,
-    slot: Arc<Slot>,
-    /// The messages that leave, where they are not the client's own.
-    rewritten: Option<Rewritten>,
-    host_tools: HashSet<String>,
-    engine: String,
-    bytes: u64,
-    /// A request that may be too long for the provider: the beginning of its answer is looked at before it is passed on.
-    may_overflow: bool,
 }
 
 /// Answers a request for a model's reply.
@@ -167,6 +151,7 @@ pub(crate) async fn generate(
         place: Some(Turn::place(&url, &out)),
         client: hint.client.map(str::to_owned),
         is_native: mode == GatewayMode::Native,
+        may_ask_native: Arc::new(AtomicBool::new(true)),
         manual: header(COMPACT_HEADER)
             .map(|focus| Manual { focus: focus.trim().chars().take(FOCUS_CHARS_MAX).collect(), keep_exchanges: 0 }),
         model,
@@ -199,6 +184,7 @@ pub(crate) async fn generate(
         }
     };
     exchange.line.session.clone_from(&slot.name);
+    turn.may_ask_native.store(slot.may_ask_native(), Ordering::Relaxed);
     let outgoing = decide(&mut exchange, &setup, &turn, &slot).await;
     slot.note(&turn.history);
     let may_overflow = outgoing.receipt.is_some();
@@ -276,7 +262,7 @@ async fn decide(exchange: &mut Exchange, setup: &Arc<Setup>, turn: &Arc<Turn>, s
 }
 
 /// Notes what was done to a conversation: in the answer's header, the log and the metrics.
-fn account(exchange: &mut Exchange, setup: &Setup, slot: &Slot, outgoing: &Outgoing) {
+pub(crate) fn account(exchange: &mut Exchange, setup: &Setup, slot: &Slot, outgoing: &Outgoing) {
     let receipt = outgoing.receipt.as_ref();
     let is_compacted = receipt.is_some_and(|receipt| receipt.action == "compacted");
     let action = match receipt {
@@ -308,190 +294,6 @@ fn count(exchange: &Exchange, receipt: &Receipt) {
     if !receipt.fallbacks.is_empty() {
         metrics.fallbacks.inc();
     }
-}
-
-impl Flight {
-    /// Sends the request, makes it smaller where the provider says that it is too long, and begins the answer.
-    async fn fly(mut self, own_body: Bytes, arrived: Instant) -> Response<Answer> {
-        let mut overflows = 0;
-        loop {
-            let dressed = dress::dress(&self.setup, &self.provider, &self.turn, self.rewritten.as_ref());
-            self.host_tools = dressed.host_tools;
-            let body = match dressed.body {
-                Some(text) => {
-                    self.headers.remove(hyper::header::CONTENT_ENCODING);
-                    Bytes::from(text)
-                }
-                None => own_body.clone(),
-            };
-            self.bytes = body.len() as u64;
-            self.exchange.line.sent_bytes = self.bytes;
-            if overflows == 0 {
-                self.exchange.left_after(arrived.elapsed());
-            }
-            let begun = match self.send(body).await {
-                Ok(begun) => begun,
-                Err(error) => return self.exchange.refuse(&trouble_of(&error)),
-            };
-            let failure = match self.look(begun).await {
-                Look::Good(begun, first) => return self.answer(begun, first),
-                Look::Bad(failed) => failed,
-            };
-            let is_overflow = failure.failure.kind == Kind::Overflow || failure.status == StatusCode::PAYLOAD_TOO_LARGE;
-            if !is_overflow {
-                return self.forward_error(failure);
-            }
-            self.exchange.app.metrics.overflows.inc();
-            overflows += 1;
-            match self.shrink(&failure).await {
-                Some(smaller) if overflows <= host_core::pressure::OVERFLOWS_MAX => {
-                    account(&mut self.exchange, &self.setup, &self.slot, &smaller);
-                    (self.rewritten, self.engine) = (smaller.body, smaller.engine);
-                }
-                _ => {
-                    let (tokens, window) = self.sizes(&failure).await;
-                    let message = failure.failure.detail.clone();
-                    return self.exchange.refuse(&Trouble::new(RefusalKind::Overflow { tokens, window }, message));
-                }
-            }
-        }
-    }
-
-    async fn send(&self, body: Bytes) -> Result<Begun, UpstreamError> {
-        let app = &self.exchange.app;
-        let begun = app.upstream.send(&Method::POST, &self.url, &self.headers, body, &self.setup.settings).await?;
-        app.metrics.retries.inc_by(u64::from(begun.retries));
-        Ok(begun)
-    }
-
-    /// Looks at how an answer begins: an error may stand in its status or in the first of its events.
-    async fn look(&self, mut begun: Begun) -> Look {
-        let status = begun.response.status();
-        if !status.is_success() {
-            let headers = begun.response.headers().clone();
-            let body = read_error(&mut begun.response, self.setup.settings.stall_time).await;
-            let wait = upstream::retry_after(&headers);
-            let failure = of_status(status.as_u16(), wait, &String::from_utf8_lossy(&body));
-            return Look::Bad(Failed { status, headers, body, failure });
-        }
-        if !self.may_overflow || !is_stream(begun.response.headers()) {
-            return Look::Good(begun, Vec::new());
-        }
-        let mut held: Vec<Bytes> = Vec::new();
-        let mut reader = host_wire::Opening::new(self.turn.envelope.dialect());
-        loop {
-            let piece = tokio::time::timeout(self.setup.settings.stall_time, begun.response.chunk()).await;
-            let Ok(Ok(Some(piece))) = piece else { return Look::Good(begun, held) };
-            let seen = reader.feed(&piece);
-            held.push(piece);
-            match seen {
-                host_wire::Begins::NotYet => {}
-                host_wire::Begins::Well => return Look::Good(begun, held),
-                host_wire::Begins::Failed { code, message } => {
-                    let error = serde_json::json!({ "error": { "code": code, "message": message } }).to_string();
-                    let failure = of_status(400, None, &error);
-                    if failure.kind != Kind::Overflow {
-                        return Look::Good(begun, held);
-                    }
-                    let headers = begun.response.headers().clone();
-                    return Look::Bad(Failed {
-                        status: StatusCode::BAD_REQUEST,
-                        headers,
-                        body: Bytes::from(error),
-                        failure,
-                    });
-                }
-            }
-        }
-    }
-
-    /// Has the conversation compacted further; none if nothing smaller was found.
-    async fn shrink(&self, failed: &Failed) -> Option<Outgoing> {
-        let app = Arc::clone(&self.exchange.app);
-        let window = failed.failure.window;
-        if let Some(window) = window {
-            app.windows.learn(&self.provider, &self.turn.model, window);
-        }
-        let mut guard = Arc::clone(&self.slot.conversation).lock_owned().await;
-        let (setup, turn, slot) = (Arc::clone(&self.setup), Arc::clone(&self.turn), Arc::clone(&self.slot));
-        let work = move || {
-            let smaller = guard.overflowed(&app.store, &setup, &turn, window);
-            slot.is_light_as(guard.is_light());
-            smaller
-        };
-        tokio::task::spawn_blocking(work).await.ok()?.ok()?
-    }
-
-    /// Returns how large the request is and what the provider takes, for an error that the client understands.
-    async fn sizes(&self, failed: &Failed) -> (u64, u64) {
-        let guard = self.slot.conversation.lock().await;
-        let tokens = guard.live().map_or(self.bytes / 3, |live| live.prompt_tokens().count);
-        (tokens, failed.failure.window.unwrap_or(self.turn.window))
-    }
-
-    fn forward_error(mut self, failed: Failed) -> Response<Answer> {
-        self.exchange.line.problem = failed.failure.outcome();
-        let mut response = Response::new(Answer::whole(failed.body));
-        *response.status_mut() = failed.status;
-        *response.headers_mut() = upstream::answer_headers(&failed.headers, true);
-        self.exchange.sign(&mut response);
-        response
-    }
-
-    /// Begins the answer to the client, and has its pieces follow.
-    fn answer(mut self, begun: Begun, first: Vec<Bytes>) -> Response<Answer> {
-        let is_changed = !self.host_tools.is_empty();
-        let (sink, body) = Answer::streamed();
-        let mut response = Response::new(body);
-        *response.status_mut() = begun.response.status();
-        *response.headers_mut() = upstream::answer_headers(begun.response.headers(), is_changed);
-        self.exchange.sign(&mut response);
-        tokio::spawn(crate::reply::pass_on(self.into_reply(), begun.response, first, sink));
-        response
-    }
-
-    fn into_reply(self) -> crate::reply::Reply {
-        crate::reply::Reply {
-            exchange: self.exchange,
-            setup: self.setup,
-            provider: self.provider,
-            url: self.url,
-            headers: self.headers,
-            turn: self.turn,
-            slot: self.slot,
-            rewritten: self.rewritten,
-            host_tools: self.host_tools,
-            bytes: self.bytes,
-        }
-    }
-}
-
-/// What was seen of an answer's beginning.
-enum Look {
-    /// It can be passed on: with what was read of it.
-    Good(Begun, Vec<Bytes>),
-    Bad(Failed),
-}
-
-/// An answer that is an error.
-struct Failed {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
-    failure: Failure,
-}
-
-/// Reads what there is of an error within bounds of size and time.
-async fn read_error(response: &mut reqwest::Response, time: Duration) -> Bytes {
-    let mut bytes = Vec::new();
-    while let Ok(Ok(Some(piece))) = tokio::time::timeout(time, response.chunk()).await {
-        let room = ERROR_BYTES_MAX.saturating_sub(bytes.len()).min(piece.len());
-        bytes.extend_from_slice(piece.get(..room).unwrap_or_default());
-        if room < piece.len() {
-            break;
-        }
-    }
-    Bytes::from(bytes)
 }
 
 pub(crate) fn is_stream(headers: &HeaderMap) -> bool {

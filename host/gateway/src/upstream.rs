@@ -2,10 +2,10 @@
 
 use crate::settings::{Provider, Settings};
 use bytes::Bytes;
+use host_llm::net;
 use hyper::{HeaderMap, Method, StatusCode};
 use reqwest::header::{self, HeaderName, HeaderValue};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Once;
 use std::time::Duration;
 
 /// How long a connection may take to be made.
@@ -60,7 +60,7 @@ pub(crate) struct Begun {
 
 /// Sends requests to providers.
 pub(crate) struct Upstream {
-    /// For this machine and for others; a proxy of the environment reaches its own loopback, not ours.
+    /// For this machine, and for others.
     local: reqwest::Client,
     remote: std::sync::OnceLock<Result<reqwest::Client, String>>,
 }
@@ -68,18 +68,14 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// Makes the way to this machine; the way to others is made when it is needed, since it reads the certificates.
     pub(crate) fn new() -> Result<Upstream, String> {
-        let local = builder().no_proxy().tls_certs_only([]).build().map_err(|error| error.to_string())?;
-        Ok(Upstream { local, remote: std::sync::OnceLock::new() })
+        Ok(Upstream { local: build(true, true)?, remote: std::sync::OnceLock::new() })
     }
 
     fn client(&self, url: &str) -> Result<&reqwest::Client, UpstreamError> {
-        if is_loopback(url) {
+        if net::is_loopback(url) {
             return Ok(&self.local);
         }
-        let made = self.remote.get_or_init(|| {
-            let client = if url.starts_with("http://") { builder().tls_certs_only([]) } else { builder() };
-            client.build().map_err(|error| error.to_string())
-        });
+        let made = self.remote.get_or_init(|| build(false, false));
         made.as_ref().map_err(|error| UpstreamError::Unreachable(error.clone()))
     }
 
@@ -103,7 +99,7 @@ impl Upstream {
                     return Ok(Begun { response, retries });
                 }
                 Ok(Ok(response)) => {
-                    let wish = retry_after(response.headers());
+                    let wish = net::retry_after(response.headers());
                     if wish.is_some_and(|wish| wish > RETRY_AFTER_MAX) {
                         return Ok(Begun { response, retries });
                     }
@@ -213,35 +209,18 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
     values.flat_map(|value| value.split(',')).map(|name| name.trim().to_ascii_lowercase()).collect()
 }
 
-fn builder() -> reqwest::ClientBuilder {
-    static PROVIDER: Once = Once::new();
-    PROVIDER.call_once(|| {
-        // Fails only where the program has chosen another provider, which serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
-    reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
+fn build(is_loopback: bool, is_plain: bool) -> Result<reqwest::Client, String> {
+    let builder = net::client(is_loopback, is_plain)
         .connect_timeout(CONNECT_TIME)
         .pool_max_idle_per_host(IDLE_MAX)
         .pool_idle_timeout(IDLE_TIME)
-        .tcp_nodelay(true)
-}
-
-fn is_loopback(url: &str) -> bool {
-    let Ok(url) = reqwest::Url::parse(url) else { return false };
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        .tcp_nodelay(true);
+    builder.build().map_err(|error| error.to_string())
 }
 
 /// Statuses of a provider that is overloaded or has just restarted. 429 is the client's to obey: it knows its limits.
 fn is_passing(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502 | 503 | 504 | 529)
-}
-
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
-    Duration::try_from_secs_f64(text.trim().parse().ok()?).ok()
 }
 
 fn pause(retries: u32) -> Duration {
@@ -250,20 +229,14 @@ fn pause(retries: u32) -> Duration {
     base + base.mul_f64(share as f64 / 1_000.0)
 }
 
-/// Returns what an error says with its causes, without the address: it may carry a key.
-pub(crate) fn words(error: &reqwest::Error) -> String {
-    let mut out = if error.is_timeout() { "it took too long".to_owned() } else { String::new() };
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    // The causes of errors are few; a ring of them is not possible, a long chain is.
-    for _ in 0..8 {
-        let Some(error) = cause else { break };
-        let said = error.to_string();
-        if !out.contains(&said) {
-            out = if out.is_empty() { said } else { format!("{out}: {said}") };
-        }
-        cause = error.source();
+/// Returns what an error says, without the address: it may carry a key.
+fn words(error: &reqwest::Error) -> String {
+    let said = net::words(error);
+    match (error.is_timeout(), said.is_empty()) {
+        (true, _) => "it took too long".to_owned(),
+        (false, true) => "the connection failed".to_owned(),
+        (false, false) => said,
     }
-    if out.is_empty() { "the connection failed".to_owned() } else { out }
 }
 
 #[cfg(test)]

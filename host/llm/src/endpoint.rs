@@ -136,7 +136,7 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn is_loopback(&self) -> bool {
-        is_loopback(&self.origin)
+        crate::net::is_loopback(&self.origin)
     }
     /// Tells whether two targets are the same model at the same place.
     pub(crate) fn is_same(&self, other: &Target) -> bool {
@@ -524,14 +524,6 @@ fn address(base_url: &str, api: Api) -> Result<(String, String), String> {
     url.set_path(&path);
     let origin = url.origin().ascii_serialization();
     Ok((url.to_string(), origin))
-}
-
-/// Tells whether an origin is this machine.
-fn is_loopback(origin: &str) -> bool {
-    let Ok(url) = reqwest::Url::parse(origin) else { return false };
-    let Some(host) = url.host_str() else { return false };
-    let host = host.trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

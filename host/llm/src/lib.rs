@@ -9,6 +9,7 @@ mod client;
 mod cooldown;
 mod endpoint;
 mod failure;
+pub mod net;
 mod prices;
 mod request;
 mod route;

@@ -3,9 +3,10 @@
 use crate::answer;
 use crate::endpoint::{Api, Target};
 use crate::failure::{self, Failure, Kind};
+use crate::net;
 use engine_api::Completion;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
@@ -73,7 +74,7 @@ impl Sender {
         let request = client.post(&target.url).headers(headers).body(parcel.body);
         let response = request.send().await.map_err(broken)?;
         let status = response.status();
-        let retry_after = retry_after(response.headers());
+        let retry_after = net::retry_after(response.headers());
         if !status.is_success() {
             // What was read of an error before it broke off is still worth a look.
             let body = read(response, ERROR_BYTES_MAX).await.unwrap_or_else(|(_, start)| start);
@@ -91,27 +92,12 @@ impl Sender {
         if let Some(client) = slot.as_ref() {
             return Ok(client.clone());
         }
-        static PROVIDER: Once = Once::new();
-        PROVIDER.call_once(|| {
-            // Fails only where the program has chosen another provider, which serves as well.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        });
-        let mut builder = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
+        let builder = net::client(target.is_loopback(), is_plain)
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_max_idle_per_host(IDLE_MAX)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .user_agent(concat!("palimpsest/", env!("CARGO_PKG_VERSION")));
-        if target.is_loopback() {
-            // A proxy reaches its own loopback, not ours.
-            builder = builder.no_proxy();
-        }
-        if is_plain {
-            // No certificate is read for what needs none, so that a system without any can still ask a local model.
-            builder = builder.tls_certs_only([]);
-        }
-        let client = builder.build().map_err(|error| Failure::new(Kind::Connection, &words(&error)))?;
+        let client = builder.build().map_err(|error| Failure::new(Kind::Connection, &net::words(&error)))?;
         Ok(slot.insert(client).clone())
     }
 }
@@ -190,28 +176,5 @@ async fn read(mut response: reqwest::Response, bytes_max: usize) -> Result<Strin
 fn broken(error: reqwest::Error) -> Failure {
     // A connection that takes too long to be made is one that is not there.
     let kind = if error.is_timeout() && !error.is_connect() { Kind::TimedOut } else { Kind::Connection };
-    Failure::new(kind, &words(&error))
-}
-
-/// Returns what an error says with its causes, without the address: it may carry a key.
-fn words(error: &reqwest::Error) -> String {
-    let mut out = String::new();
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    // The causes of errors are few; a ring of them is not possible, a long chain is.
-    for _ in 0..8 {
-        let Some(error) = cause else { break };
-        let said = error.to_string();
-        if !out.contains(&said) {
-            out = if out.is_empty() { said } else { format!("{out}: {said}") };
-        }
-        cause = error.source();
-    }
-    out
-}
-
-/// Reads how long a provider wants to be left alone; a date is not worth reading for a pause of seconds.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = number("retry-after-ms").map(|ms| ms / 1_000.0).or_else(|| number(RETRY_AFTER.as_str()))?;
-    Duration::try_from_secs_f64(seconds).ok()
+    Failure::new(kind, &net::words(&error))
 }

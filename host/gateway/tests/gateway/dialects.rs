@@ -86,3 +86,21 @@ fn a_conversation_in_items_goes_on_beyond_its_window() {
     let compactions = grow("/v1/responses", &[("thread-id", "t-1")], &responses);
     assert!((1..=10).contains(&compactions), "{compactions} compactions");
 }
+
+#[test]
+fn what_an_undo_brings_back_has_its_marks_where_the_client_has_them_now() {
+    const HEADERS: &[(&str, &str)] = &[("anthropic-version", "2023-06-01"), ("x-claude-code-session-id", "s-1")];
+    // The scripted provider refuses a request with more marks than a real one takes.
+    let world = World::with("model: {context_length: 60000}", counting());
+    let post = |steps: usize| world.post("/v1/messages", HEADERS, messages(steps).to_string());
+    let mut steps = 0;
+    while !post(steps).header("x-palimpsest").contains("action=compacted") {
+        steps += 1;
+        assert!(steps < 100);
+    }
+    let undone = world.post("/palimpsest/sessions/s-1/undo", &[], "");
+    assert_eq!(undone.status, 200, "{}", undone.body);
+    assert_eq!(post(steps).status, 200);
+    let last = world.provider.seen().last().unwrap().body.clone();
+    assert_eq!(last.matches("cache_control").count(), 2, "one for the system text, one for the newest message");
+}
