@@ -2,7 +2,7 @@
 //!
 //! Everything here waits for the store and for engines, so it runs on threads that may wait.
 
-use crate::history::{History, Print, identity};
+use crate::history::{History, MARK, Print, identity};
 use crate::setup::Setup;
 use crate::turn::Turn;
 use engine_api::{Dialect, Message, MessageId, Usage};
@@ -478,11 +478,14 @@ impl Conversation {
             after.entry(insertion.after).or_default().push(insertion);
         }
         let carried: HashSet<&str> = self.insertions.iter().flat_map(|one| &one.raws).map(String::as_str).collect();
+        let sent: HashSet<MessageId> = self.sent.iter().map(|sent| sent.id).collect();
         let mut messages = Vec::new();
         for (id, raw) in live.outgoing()? {
             // What led to a recall call came to the client too, and stands with the call already.
             if !carried.contains(raw.as_str()) {
-                messages.push(raw);
+                let is_sent = id.is_some_and(|id| sent.contains(&id));
+                // What the client does not send any more has the mark that it had when it was sent.
+                messages.push(if is_sent || !raw.contains(MARK) { raw } else { host_wire::identity(&raw) });
             }
             for insertion in id.and_then(|id| after.get(&id.0)).into_iter().flatten() {
                 messages.extend(insertion.raws.iter().cloned());

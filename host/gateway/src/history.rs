@@ -5,7 +5,7 @@ use host_wire::Envelope;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The member whose presence makes a message's bytes change from request to request.
-const MARK: &str = "cache_control";
+pub(crate) const MARK: &str = "cache_control";
 /// Messages from the start that are understood to find the first user's and the first model's.
 const LOOKED_AT_MAX: usize = 64;
 

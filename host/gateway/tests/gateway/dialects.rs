@@ -104,3 +104,21 @@ fn what_an_undo_brings_back_has_its_marks_where_the_client_has_them_now() {
     let last = world.provider.seen().last().unwrap().body.clone();
     assert_eq!(last.matches("cache_control").count(), 2, "one for the system text, one for the newest message");
 }
+
+#[test]
+fn a_shortened_message_does_not_keep_the_mark_that_it_once_had() {
+    const HEADERS: &[(&str, &str)] = &[("anthropic-version", "2023-06-01"), ("x-claude-code-session-id", "s-1")];
+    // A provider that takes so little that the newest results are shortened, each with the mark that it carries.
+    let limit = 4_000;
+    let provider = Provider::with("", move |seen| {
+        let tokens = seen.body.len() as u64 / 4;
+        Some(if tokens > limit { Reply::Overflow(limit) } else { Reply::Counted("ok".into(), tokens, 5) })
+    });
+    let world = World::with("model: {context_length: 100000}", provider);
+    for steps in 0..24 {
+        let got = world.post("/v1/messages", HEADERS, messages(steps).to_string());
+        assert_eq!(got.status, 200, "step {steps}: {}", got.body);
+    }
+    let most = world.provider.seen().iter().map(|seen| seen.body.matches("\"cache_control\"").count()).max().unwrap();
+    assert!(most <= 2, "{most} marks");
+}
