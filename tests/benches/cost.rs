@@ -101,8 +101,7 @@ fn through(requests: &[String], rule: Rule, mode: &str) -> Vec<Vec<u8>> {
     let _ = child.kill();
     let _ = child.wait();
     provider.take_problems();
-    let bodies = seen.lock().unwrap().clone();
-    bodies
+    std::mem::take(&mut *seen.lock().unwrap())
 }
 
 fn send(address: &str, body: &str) {

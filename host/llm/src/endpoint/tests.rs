@@ -141,6 +141,6 @@ fn this_machine_is_known_by_its_names() {
         ("http://10.0.0.1", false),
         ("", false),
     ] {
-        assert_eq!(is_loopback(origin), want, "{origin}");
+        assert_eq!(crate::net::is_loopback(origin), want, "{origin}");
     }
 }
