@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// Benchmarks. Each prints one JSON row a line: `{name, unit, ours, peer, ratio, goal, met}`.
-const BENCHES: &[&str] = &["boundary", "compressor", "cost", "gateway", "import", "redact", "search", "store", "tokens"];
+const BENCHES: &[&str] =
+    &["boundary", "compressor", "cost", "gateway", "import", "redact", "search", "store", "tokens"];
 
 /// Returns the package of a benchmark: the tests', but for those that need what no other crate may name.
 fn package(bench: &str) -> &'static str {
