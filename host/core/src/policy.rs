@@ -40,6 +40,11 @@ pub struct Economy {
 }
 
 impl Economy {
+    /// Tells whether a compaction pays within the turns that are expected.
+    pub fn is_good(&self) -> bool {
+        economy::weigh(self.terms, self.outlook).is_good()
+    }
+
     /// Weighs it, and says how in one line.
     fn weigh(&self) -> (Worth, String) {
         let worth = economy::weigh(self.terms, self.outlook);

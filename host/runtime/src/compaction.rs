@@ -33,6 +33,8 @@ const MEMORY_CHARS: (usize, usize) = (4_000, 1_500);
 const MEMORY_CHARS_MAX: usize = 6_000;
 /// A summary is taken to be at most this part of the request, where nothing better is known.
 const SUMMARY_PART: u64 = 10;
+/// From this share of the size at which a compaction is made at any price, it is prepared at any price.
+const FORCED_SHARE: (u64, u64) = (9, 10);
 /// Why a compaction was not made.
 const ABORTS: &str = "compression.abort_on_summary_failure is true";
 
@@ -72,6 +74,12 @@ impl LiveSession {
             is_asked: self.route(Cause::Request { idle_seconds: 0 }).is_ok(),
         };
         Some(Economy { terms, outlook })
+    }
+
+    /// Tells whether a compaction may pay for itself, or has to be made whatever it costs; where money does not decide, always.
+    pub(crate) fn may_pay(&self, prompt_tokens: PromptTokens) -> bool {
+        let is_forced = prompt_tokens.count >= self.budgets.hygiene_tokens / FORCED_SHARE.1 * FORCED_SHARE.0;
+        is_forced || self.economy(prompt_tokens).is_none_or(|economy| economy.is_good())
     }
 
     /// Asks the engine whether it wants its next plan to be prepared.

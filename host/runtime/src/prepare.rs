@@ -78,6 +78,10 @@ impl LiveSession {
         if prompt_tokens.count < from && !self.engine_wants_preparation(prompt_tokens) {
             return;
         }
+        // A summary that nobody may use costs all the same.
+        if !self.may_pay(prompt_tokens) {
+            return;
+        }
         self.prepare();
     }
 
